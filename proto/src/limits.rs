@@ -1,0 +1,73 @@
+//! Every bound of the protocol in one place: its unit, what breaks without it, what the peer sees when
+//! it is passed, and why this number. What an operator may change is a flag and only has its default here.
+
+use core::time::Duration;
+
+/// Largest message on the client channel, in bytes, in either direction. Above it: close 1009.
+/// 4 MiB: above the largest tool result we saw in the field (1.5 MiB), small enough to hold a few.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// Largest JSON-RPC body an agent may post, in bytes. Above it: HTTP 413.
+/// The same as a channel message, because a body that is larger could never be forwarded.
+pub const BODY_BYTES_MAX: usize = 4 << 20;
+
+/// Deepest nesting of arrays and objects in any JSON text. Deeper is malformed JSON (-32700 or 4400).
+/// 512: syntax trees in the field reach 200; parsers of agents give up between 128 and a few thousand.
+pub const JSON_DEPTH_MAX: usize = 512;
+
+/// Longest token, in characters. Longer: 401 or 4401 without a look at it.
+/// 4,096: many proxies cut a header line at 8 KiB.
+pub const TOKEN_CHARS_MAX: usize = 4096;
+
+/// Length above which `clientmcp token` warns, in characters: some proxies cut earlier.
+pub const TOKEN_CHARS_WARN: usize = 2048;
+
+/// Shortest secret, in bytes: HS256 wants a key as long as its output (RFC 7518 §3.2).
+pub const SECRET_BYTES_MIN: usize = 32;
+
+/// Tolerated difference of clocks when a token's times are checked.
+pub const TOKEN_LEEWAY: Duration = Duration::from_secs(60);
+
+/// Longest client ID, in characters.
+pub const CLIENT_ID_CHARS_MAX: usize = 128;
+
+/// Longest tool or prompt name, in characters (MCP 2025-11-25, Tools, Tool Names).
+pub const NAME_CHARS_MAX: usize = 128;
+
+/// Longest request line plus header section, in bytes, by default. Above it: HTTP 431.
+pub const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// Most header fields of a request, by default. Above it: HTTP 431. async-h1 can hold 128.
+pub const HEADERS_MAX: usize = 100;
+
+/// Longest size line of one chunk with its extensions, in bytes. Above it: HTTP 400.
+pub const CHUNK_LINE_BYTES_MAX: usize = 256;
+
+/// Longest trailer section of a chunked body, in bytes. Above it: HTTP 431.
+pub const TRAILER_BYTES_MAX: usize = 4096;
+
+/// Largest register message, in bytes, by default. Above it: fault and close 4400.
+pub const REGISTER_BYTES_MAX: usize = 1 << 20;
+
+/// Most definitions of one register over its four lists, by default. Above it: fault and close 4400.
+pub const DEFINITIONS_MAX: usize = 1000;
+
+/// Longest reason of a WebSocket close, in bytes (RFC 6455 §5.5: 125 less the code).
+pub const CLOSE_REASON_BYTES_MAX: usize = 123;
+
+/// Most elements of a JSON-RPC batch. Above it: HTTP 400 with -32600.
+pub const BATCH_MAX: usize = 100;
+
+/// Longest `Mcp-Session-Id` the bridge mints, in bytes.
+pub const SESSION_ID_BYTES_MAX: usize = 1023;
+
+/// Most 2025-era sessions whose log level and subscriptions are remembered; the oldest is dropped.
+pub const SESSIONS_MAX: usize = 10_000;
+
+/// Most resource URIs one 2025-era session may subscribe. Above it: -32602.
+pub const SUBSCRIPTIONS_PER_SESSION_MAX: usize = 256;
+
+const _: () = assert!(BODY_BYTES_MAX <= MESSAGE_BYTES_MAX, "a body must be able to fit a message");
+const _: () = assert!(REGISTER_BYTES_MAX <= MESSAGE_BYTES_MAX, "a register is a message");
+const _: () =
+    assert!(TOKEN_CHARS_MAX < HEAD_BYTES_MAX, "a token must fit the head that carries it");
