@@ -7,5 +7,6 @@
 
 extern crate alloc;
 
+pub mod json;
 pub mod limits;
 pub mod time;
