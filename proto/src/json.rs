@@ -3,16 +3,22 @@
 //! It makes one pass without recursion and hands out slices of its input, so that what a client or an
 //! agent wrote is passed on byte for byte: big numbers, key order and escapes included. It builds no
 //! tree and knows no message; `jsonrpc`, `offer` and `channel` say what the members mean. It accepts
-//! what serde_json accepts as a `RawValue`, down to `JSON_DEPTH_MAX` levels.
+//! what serde_json accepts as a `RawValue`, down to `JSON_DEPTH_MAX` levels. Strings are decoded and
+//! written in `json/text.rs`.
+
+mod text;
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use memchr::{memchr, memchr2};
+use memchr::memchr2;
 
 use crate::limits::JSON_DEPTH_MAX;
+
+use text::{LONE, decode};
+pub use text::{exact_string, quote, string};
 
 /// Why a text is no JSON, or not the JSON that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +159,7 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let raw = self.skip_name()?;
-        Ok(Some(decode(raw).ok_or_else(|| self.fault("expected a member name"))?))
+        Ok(Some(decode(raw, LONE).ok_or_else(|| self.fault("expected a member name"))?))
     }
 
     /// Steps into the next value, which must be an array; [`item`](Reader::item) goes through it.
@@ -486,101 +492,6 @@ pub fn duplicate_member(raw_object: &str) -> Option<String> {
     names.sort_unstable();
     let twice = names.windows(2).find(|pair| pair[0] == pair[1])?;
     Some(twice[0].clone().into_owned())
-}
-
-/// Decodes a raw JSON string; `None` when `raw` is none. A lone surrogate becomes U+FFFD, because a
-/// Rust string cannot hold it.
-pub fn string(raw: &str) -> Option<Cow<'_, str>> {
-    let mut reader = Reader::new(raw);
-    match reader.peek() {
-        Some(b'"') => reader.skip_string().ok()?,
-        _ => return None,
-    }
-    if reader.at == raw.len() { decode(raw) } else { None }
-}
-
-/// Decodes a string that was validated, quotes included.
-fn decode(raw: &str) -> Option<Cow<'_, str>> {
-    let mut rest = raw.strip_prefix('"')?.strip_suffix('"')?;
-    let Some(mut escape) = memchr(b'\\', rest.as_bytes()) else {
-        return Some(Cow::Borrowed(rest));
-    };
-    // An escape is never shorter than what it stands for.
-    let mut out = String::with_capacity(rest.len());
-    loop {
-        out.push_str(&rest[..escape]);
-        rest = &rest[escape + 1..];
-        let kind = rest.chars().next()?;
-        rest = &rest[kind.len_utf8()..];
-        out.push(match kind {
-            '"' | '\\' | '/' => kind,
-            'b' => '\u{8}',
-            'f' => '\u{c}',
-            'n' => '\n',
-            'r' => '\r',
-            't' => '\t',
-            'u' => unicode(&mut rest)?,
-            _ => return None,
-        });
-        match memchr(b'\\', rest.as_bytes()) {
-            Some(next) => escape = next,
-            None => break,
-        }
-    }
-    out.push_str(rest);
-    Some(Cow::Owned(out))
-}
-
-/// Decodes what follows `\u`, and a second escape that completes a surrogate pair.
-fn unicode(rest: &mut &str) -> Option<char> {
-    let unit = hex4(rest)?;
-    *rest = &rest[4..];
-    if let 0xd800..=0xdbff = unit
-        && let Some(low @ 0xdc00..=0xdfff) = rest.strip_prefix("\\u").and_then(hex4)
-    {
-        *rest = &rest[6..];
-        return char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00));
-    }
-    Some(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER))
-}
-
-fn hex4(text: &str) -> Option<u32> {
-    let digits = text.get(..4)?;
-    // `from_str_radix` alone would take a sign as well.
-    if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    u32::from_str_radix(digits, 16).ok()
-}
-
-/// Appends `text` to `out` as a JSON string. Only what RFC 8259 §7 wants escaped is escaped.
-pub fn quote(text: &str, out: &mut String) {
-    out.reserve(text.len() + 2);
-    out.push('"');
-    let mut plain = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        let short = match byte {
-            b'"' => "\\\"",
-            b'\\' => "\\\\",
-            b'\n' => "\\n",
-            b'\r' => "\\r",
-            b'\t' => "\\t",
-            0..0x20 => "",
-            _ => continue,
-        };
-        out.push_str(&text[plain..at]);
-        plain = at + 1;
-        if short.is_empty() {
-            out.push_str("\\u00");
-            for digit in [byte >> 4, byte & 15] {
-                out.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
-            }
-        } else {
-            out.push_str(short);
-        }
-    }
-    out.push_str(&text[plain..]);
-    out.push('"');
 }
 
 #[cfg(test)]

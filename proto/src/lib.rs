@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+pub mod headers;
 pub mod json;
 pub mod limits;
 pub mod time;

@@ -466,7 +466,10 @@ fn strings_are_decoded() {
     ];
     for (raw, expected) in rows {
         assert_eq!(string(raw).as_deref(), expected, "{raw}");
+        let exact = expected.filter(|text| !text.contains('\u{fffd}'));
+        assert_eq!(exact_string(raw).as_deref(), exact, "{raw}");
     }
+    assert_eq!(exact_string(r#""\ufffd""#).as_deref(), Some("\u{fffd}"));
     assert!(matches!(string(r#""plain""#), Some(Cow::Borrowed("plain"))));
 }
 
