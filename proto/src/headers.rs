@@ -2,7 +2,8 @@
 //! Server Validation): decoding them and comparing them with the body of the request.
 //!
 //! Which parameters of a tool are mirrored is read from its schema in `headers/schema.rs`. Nothing
-//! here knows HTTP, methods or the order of the checks: `agent` asks, and turns a refusal into -32020.
+//! here knows HTTP, methods or the order of the checks: `agent` asks, and turns a refusal into
+//! -32020.
 
 mod schema;
 
@@ -16,7 +17,7 @@ use alloc::vec::Vec;
 
 use data_encoding::BASE64;
 
-use crate::json::{self, Kind, Reader};
+use crate::json::{self, Kind, Reader, cut, quoted};
 
 pub use schema::{SchemaFault, param_headers};
 
@@ -32,8 +33,8 @@ pub struct ParamHeader {
 const PREFIX: &str = "=?base64?";
 const SUFFIX: &str = "?=";
 
-/// What a field value stands for: without the whitespace around it, and decoded when it is wrapped as
-/// `=?base64?…?=`. The error says what is wrong with it, to go behind the field's name.
+/// What a field value stands for: without the whitespace around it, and decoded when it is wrapped
+/// as `=?base64?…?=`. The error says what is wrong with it, to go behind the field's name.
 ///
 /// The wrapping is recognised in lower case only and its Base64 must be canonical: padded, without
 /// stray bits, and UTF-8 underneath. A value with just one of the two marks is taken as it is.
@@ -77,10 +78,11 @@ pub fn check_name(header: Option<&str>, name: &str) -> Result<(), String> {
 /// Compares the `Mcp-Param-*` fields of a call with its arguments. The error is a sentence for the
 /// agent.
 ///
-/// `arguments` is raw JSON that was validated; `header` finds a field by its name, whatever the case.
-/// A field must be there exactly when its argument is there and not null. The form of the value goes
-/// by what the argument is, not by what the schema says it should be: a string is compared as such,
-/// `true` and `false` in lower case, and a number by its exact value, so that `42.0` is `42`.
+/// `arguments` is raw JSON that was validated; `header` finds a field by its name, whatever the
+/// case. A field must be there exactly when its argument is there and not null. The form of the
+/// value goes by what the argument is, not by what the schema says it should be: a string is
+/// compared as such, `true` and `false` in lower case, and a number by its exact value, so that
+/// `42.0` is `42`.
 pub fn check_params<'h>(
     params: &[ParamHeader],
     arguments: Option<&str>,
@@ -207,18 +209,6 @@ impl Decimal {
 fn argument_at(path: &[Box<str>]) -> String {
     let names: Vec<&str> = path.iter().map(|name| cut(name)).collect();
     format!("the argument {}", names.join("."))
-}
-
-/// A text in quotation marks, as short as a sentence can bear.
-fn quoted(text: &str) -> String {
-    let mut out = String::new();
-    json::quote(cut(text), &mut out);
-    out
-}
-
-/// The beginning of what a peer sent, to be shown back to it.
-fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(80)]
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! A validating raw scanner for JSON texts (RFC 8259), read as a pull reader.
 //!
-//! It makes one pass without recursion and hands out slices of its input, so that what a client or an
-//! agent wrote is passed on byte for byte: big numbers, key order and escapes included. It builds no
-//! tree and knows no message; `jsonrpc`, `offer` and `channel` say what the members mean. It accepts
-//! what serde_json accepts as a `RawValue`, down to `JSON_DEPTH_MAX` levels. Strings are decoded and
-//! written in `json/text.rs`.
+//! It makes one pass without recursion and hands out slices of its input, so that what a client or
+//! an agent wrote is passed on byte for byte: big numbers, key order and escapes included. It
+//! builds no tree and knows no message; `jsonrpc`, `offer` and `channel` say what the members mean.
+//! It accepts what serde_json accepts as a `RawValue`, down to `JSON_DEPTH_MAX` levels. Strings are
+//! decoded and written in `json/text.rs`.
 
 mod text;
 
@@ -18,6 +18,7 @@ use memchr::memchr2;
 use crate::limits::JSON_DEPTH_MAX;
 
 use text::{LONE, decode};
+pub(crate) use text::{cut, quoted};
 pub use text::{exact_string, quote, string};
 
 /// Why a text is no JSON, or not the JSON that was asked for.
@@ -99,9 +100,9 @@ struct Level {
 
 /// Reads one JSON text from front to back, a step at a time.
 ///
-/// After [`key`](Reader::key) or [`item`](Reader::item) the caller reads the value, or enters it and
-/// walks it to its end; then the same method goes on with the outer one. A call out of turn is an
-/// error, never a wrong answer. After an error the reader is of no further use.
+/// After [`key`](Reader::key) or [`item`](Reader::item) the caller reads the value, or enters it
+/// and walks it to its end; then the same method goes on with the outer one. A call out of turn is
+/// an error, never a wrong answer. After an error the reader is of no further use.
 pub struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -495,4 +496,4 @@ pub fn duplicate_member(raw_object: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,4 +10,5 @@ extern crate alloc;
 pub mod headers;
 pub mod json;
 pub mod limits;
+pub mod offer;
 pub mod time;

@@ -1,8 +1,9 @@
-//! Which parameters of a tool are mirrored into header fields: the `x-mcp-header` annotations of its
-//! `inputSchema`, held against the constraints of MCP 2026-07-28 (Streamable HTTP, Schema Extension).
+//! Which parameters of a tool are mirrored into header fields: the `x-mcp-header` annotations of
+//! its `inputSchema`, held against the constraints of MCP 2026-07-28 (Streamable HTTP, Schema
+//! Extension).
 //!
-//! The walk knows just enough JSON Schema to tell a keyword from a property of that name and a schema
-//! from data. It has no recursion, because schemas come from clients.
+//! The walk knows just enough JSON Schema to tell a keyword from a property of that name and a
+//! schema from data. It has no recursion, because schemas come from clients.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -14,8 +15,8 @@ use core::fmt::Write;
 
 use memchr::memmem;
 
-use super::{ParamHeader, quoted};
-use crate::json::{self, Kind, Reader};
+use super::ParamHeader;
+use crate::json::{self, Kind, Reader, quoted};
 
 const ANNOTATION: &str = "x-mcp-header";
 
@@ -30,9 +31,10 @@ pub struct SchemaFault {
 /// The mirrored parameters of a tool, in the order of its schema.
 ///
 /// An annotation must be a nonempty token (RFC 9110 §5.6.2), unique without regard to case, on a
-/// property whose `type` is `"integer"`, `"string"` or `"boolean"`, and reached from the root through
-/// `properties` alone. One anywhere else is a fault, and so is a schema with annotations that names
-/// something twice on the way to where they may be: readers differ in which one they take.
+/// property whose `type` is `"integer"`, `"string"` or `"boolean"`, and reached from the root
+/// through `properties` alone. One anywhere else is a fault, and so is a schema with annotations
+/// that names something twice on the way to where they may be: readers differ in which one they
+/// take.
 pub fn param_headers(input_schema: &str) -> Result<Vec<ParamHeader>, SchemaFault> {
     // Nearly no tool has one. Written with escapes, its name would need a `\u`.
     let holds = |text: &str| memmem::find(input_schema.as_bytes(), text.as_bytes()).is_some();

@@ -1,7 +1,7 @@
 //! JSON strings as text: decoding the escapes of a raw one (RFC 8259 §7), and writing one.
 //!
-//! The scanner in `json.rs` has checked every string that comes here by way of a value; the two public
-//! decoders check for themselves. Nothing here knows what a string is for.
+//! The scanner in `json.rs` has checked every string that comes here by way of a value; the two
+//! public decoders check for themselves. Nothing here knows what a string is for.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -116,4 +116,16 @@ pub fn quote(text: &str, out: &mut String) {
     }
     out.push_str(&text[plain..]);
     out.push('"');
+}
+
+/// A text in quotation marks, as short as a sentence can bear.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::new();
+    quote(cut(text), &mut out);
+    out
+}
+
+/// The beginning of what a peer sent, to be shown back to it.
+pub(crate) fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(80)]
 }
