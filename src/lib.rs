@@ -1,1 +1,3 @@
+//! The bridge: everything that waits. What it decides is decided in `clientmcp_proto`.
 
+pub mod log;
