@@ -1,3 +1,4 @@
 //! The bridge: everything that waits. What it decides is decided in `clientmcp_proto`.
 
 pub mod log;
+pub mod metrics;
