@@ -7,5 +7,8 @@
 
 extern crate alloc;
 
+pub mod client_id;
+pub mod http1;
 pub mod limits;
 pub mod time;
+pub mod token;
