@@ -33,8 +33,17 @@ pub enum SecretError {
 impl Secrets {
     /// Reads secrets separated by whitespace or commas, each at least `SECRET_BYTES_MIN` bytes.
     pub fn parse(text: &str) -> Result<Secrets, SecretError> {
-        let separated = text.split(|c: char| c.is_whitespace() || c == ',');
-        let secrets = separated.filter(|secret| !secret.is_empty()).map(str::as_bytes);
+        Secrets::checked(text.split(|c: char| c.is_whitespace() || c == ','))
+    }
+
+    /// Reads secrets one a line, each at least `SECRET_BYTES_MIN` bytes. Blank lines are skipped and
+    /// blanks around a secret are cut off; blanks and commas inside of one belong to it.
+    pub fn parse_lines(text: &str) -> Result<Secrets, SecretError> {
+        Secrets::checked(text.lines().map(str::trim))
+    }
+
+    fn checked<'a>(secrets: impl Iterator<Item = &'a str>) -> Result<Secrets, SecretError> {
+        let secrets = secrets.filter(|secret| !secret.is_empty()).map(str::as_bytes);
         let secrets: Vec<&[u8]> = secrets.collect();
         if let Some(at) = secrets.iter().position(|secret| secret.len() < SECRET_BYTES_MIN) {
             return Err(SecretError::TooShort { position: at + 1, bytes: secrets[at].len() });

@@ -137,6 +137,26 @@ fn secrets_are_separated_by_blanks_or_commas_and_long_enough() {
 }
 
 #[test]
+fn a_line_is_one_secret_with_its_blanks_and_commas() {
+    let spaced = "a secret, of words and a comma in it";
+    let lines = Secrets::parse_lines(&format!("\r\n  {spaced}\t\r\n \n{SECRET}"));
+    let lines = lines.expect("two, both long enough");
+    assert_eq!(format!("{lines:?}"), "Secrets(2 hidden)");
+    let key = Secrets::keyed(&[spaced.as_bytes()]).expect("one");
+    assert_eq!(lines.sign(b"x"), key.sign(b"x"));
+    for (text, expected) in [
+        ("", SecretError::Empty),
+        (" \n\t\r\n", SecretError::Empty),
+        (
+            &format!("{SECRET}\n\n{}\n", &spaced[5..]),
+            SecretError::TooShort { position: 2, bytes: 31 },
+        ),
+    ] {
+        assert_eq!(Secrets::parse_lines(text).err(), Some(expected), "{text:?}");
+    }
+}
+
+#[test]
 fn only_hs256_without_crit_is_taken() {
     let payload = claims_with("");
     let rows = [
