@@ -59,11 +59,8 @@ pub async fn run(
     let shared = connection.socket.shared.clone();
     shared.metrics.calls_started.count();
     shared.metrics.calls_running.up();
-    let mut waiting = Waiting {
-        ticket: ticket.clone(),
-        shared: shared.clone(),
-        reason: "the agent hung up",
-    };
+    let mut waiting =
+        Waiting { ticket: ticket.clone(), shared: shared.clone(), reason: "the agent hung up" };
     shared.tell(Request::Call(ticket.clone()));
     let started = shared.now();
     let deadline = started + shared.config.call_timeout;
@@ -193,14 +190,12 @@ async fn answer(
     };
     let texts: Vec<&str> =
         rendered.pieces.iter().map(|piece| piece.of(&rendered.message)).collect();
-    let Some(framing) = stream.or_else(|| {
-        // An agent that takes events only gets one, unless its status says more.
-        (!accept.json && rendered.status == 200).then_some(Framing::Chunked)
-    }) else {
+    // An agent that takes events only gets one, unless its status says more than 200.
+    if stream.is_none() && (accept.json || rendered.status != 200) {
         let bytes: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
         let json = Some(answer::JSON);
         return connection.respond_pieces(exchange, rendered.status, json, &[], &bytes).await;
-    };
+    }
     let framing = match stream {
         Some(framing) => framing,
         None => match connection.begin_stream(exchange).await {

@@ -68,10 +68,12 @@ pub async fn run(socket: Socket, leftover: Vec<u8>, claims: Claims) {
 
 /// Tells a client that was not let in why, and ends its connection.
 pub async fn refuse(socket: Socket, close: Close) {
-    log::limited("client-refused", log::Level::Info, "client refused", &[
-        ("code", &close.code().to_string()),
-        ("reason", &close.to_string()),
-    ]);
+    log::limited(
+        "client-refused",
+        log::Level::Info,
+        "client refused",
+        &[("code", &close.code().to_string()), ("reason", &close.to_string())],
+    );
     say_goodbye(&socket, None, close).await;
 }
 
@@ -182,7 +184,7 @@ impl Connection {
         self.boundary.feed(bytes);
         let mut rest = bytes;
         loop {
-            let read = self.with_context(&mut rest, WebSocketContext::read);
+            let read = self.with_context(&mut rest, |context, wire| context.read(wire));
             match read {
                 Ok(message) => self.take(message)?,
                 Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -243,11 +245,16 @@ impl Connection {
             self.channel.joined();
         }
         for refused in &refused {
-            log::limited("definition-refused", log::Level::Warn, "definition refused", &[
-                ("client", self.client_id.as_str()),
-                ("path", &refused.path),
-                ("message", &refused.message),
-            ]);
+            log::limited(
+                "definition-refused",
+                log::Level::Warn,
+                "definition refused",
+                &[
+                    ("client", &self.client_id),
+                    ("path", &refused.path),
+                    ("message", &refused.message),
+                ],
+            );
         }
         self.shared().tell(Request::Join {
             client_id: self.client_id.clone(),
@@ -282,17 +289,19 @@ impl Connection {
                     self.send(channel::registered(&self.client_id, &refused).into())?;
                 }
                 Item::Call(ticket) if ticket.is_ended() => {}
-                Item::Call(ticket) => match ticket.call.message(&ticket.id.to_string(), &ticket.body) {
-                    Some(message) => {
-                        ticket.written();
-                        self.channel.called(ticket.id, ticket);
-                        self.send(message.into())?;
+                Item::Call(ticket) => {
+                    match ticket.call.message(&ticket.id.to_string(), &ticket.body) {
+                        Some(message) => {
+                            ticket.written();
+                            self.channel.called(ticket.id, ticket);
+                            self.send(message.into())?;
+                        }
+                        None => {
+                            let max = limits::MESSAGE_BYTES_MAX;
+                            ticket.end(Reply::Trouble(Trouble::CallTooLarge(max)));
+                        }
                     }
-                    None => {
-                        let max = limits::MESSAGE_BYTES_MAX;
-                        ticket.end(Reply::Trouble(Trouble::CallTooLarge(max)));
-                    }
-                },
+                }
                 Item::Cancel { id, reason } => {
                     if self.channel.forget(id).is_some() {
                         self.send(channel::cancel(id, reason).into())?;
@@ -307,7 +316,7 @@ impl Connection {
     fn look_at_clock(&mut self) -> Result<(), Ended> {
         let (now, wall) = (self.shared().now(), self.shared().wall());
         if self.stalled.is_some_and(|since| now.since(since) >= limits::STALL_TIMEOUT) {
-            log::info("client reads nothing", &[("client", self.client_id.as_str())]);
+            log::info("client reads nothing", &[("client", &self.client_id)]);
             return Err(Ended::Lost);
         }
         match self.channel.tick(now, wall) {
@@ -330,7 +339,7 @@ impl Connection {
         if self.context.is_none() {
             return Ok(());
         }
-        let written = self.with_context(&mut &[][..], WebSocketContext::flush);
+        let written = self.with_context(&mut &[][..], |context, wire| context.flush(wire));
         self.written(written)
     }
 
@@ -356,7 +365,7 @@ impl Connection {
     fn with_context<T>(
         &mut self,
         input: &mut &[u8],
-        work: impl FnOnce(&mut WebSocketContext, &mut Wire<'_>) -> T,
+        work: impl FnOnce(&mut WebSocketContext, &mut Wire<'_, '_>) -> T,
     ) -> T {
         let context = self.context.get_or_insert_with(|| Box::new(context()));
         let mut wire = Wire { input, output: self.socket.io.get_ref(), sent: 0 };
@@ -400,11 +409,10 @@ impl Connection {
             Ended::Closed(_) => "closed by the client".to_owned(),
             Ended::Lost => "the connection broke".to_owned(),
         };
-        log::info("connection closed", &[
-            ("client", self.client_id.as_str()),
-            ("code", &code.to_string()),
-            ("reason", &reason),
-        ]);
+        log::info(
+            "connection closed",
+            &[("client", &self.client_id), ("code", &code.to_string()), ("reason", &reason)],
+        );
         for ticket in self.channel.end() {
             ticket.end(Reply::Trouble(Trouble::MayHaveRun));
         }
@@ -433,13 +441,13 @@ fn ended_by(error: Error) -> Ended {
 }
 
 /// The socket as a context sees it: reads come from what was received, writes go out at once.
-struct Wire<'a> {
-    input: &'a mut &'a [u8],
+struct Wire<'a, 'b> {
+    input: &'a mut &'b [u8],
     output: &'a TcpStream,
     sent: u64,
 }
 
-impl Read for Wire<'_> {
+impl Read for Wire<'_, '_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.input.is_empty() {
             return Err(ErrorKind::WouldBlock.into());
@@ -448,7 +456,7 @@ impl Read for Wire<'_> {
     }
 }
 
-impl Write for Wire<'_> {
+impl Write for Wire<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.output.write(bytes)?;
         self.sent += count as u64;

@@ -17,8 +17,6 @@ use smol::io::{AsyncRead, AsyncWrite};
 pub struct Head {
     /// As it was sent; async-h1 would take `post` for `POST`.
     pub method: String,
-    /// The raw target; async-h1 would resolve `..`.
-    pub target: String,
     pub frame: http1::Head,
     fields: http_types::Request,
 }
@@ -30,7 +28,6 @@ impl Head {
     /// What async-h1 says, should it refuse what passed all our checks.
     pub async fn decode(frame: http1::Head, buffer: &[u8]) -> http_types::Result<Head> {
         let method = frame.method(buffer).to_owned();
-        let target = frame.target(buffer).to_owned();
         let normalised = frame.normalised(buffer);
         let bytes = InMemory { bytes: normalised.head.into(), at: 0 };
         // Boxed: it holds a table of 128 header fields.
@@ -41,17 +38,12 @@ impl Head {
         for (name, value) in normalised.left_out {
             fields.append_header(name, value);
         }
-        Ok(Head { method, target, frame, fields })
+        Ok(Head { method, frame, fields })
     }
 
     /// The value of a field; several are joined by ", " (RFC 9110 §5.3).
     pub fn field(&self, name: &str) -> Option<Cow<'_, str>> {
         self.fields.header(name).map(joined)
-    }
-
-    /// How often a field was sent.
-    pub fn count(&self, name: &str) -> usize {
-        self.fields.header(name).map_or(0, |values| values.iter().count())
     }
 }
 
@@ -98,7 +90,11 @@ impl AsyncRead for InMemory {
 
 impl AsyncWrite for InMemory {
     /// Nothing is ever written: async-h1 would only answer an `Expect`, which is not in the head.
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Poll::Ready(Ok(bytes.len()))
     }
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -169,7 +169,6 @@ impl Connection {
     }
 
     async fn answer(&mut self, frame: http1::Head) -> Next {
-        let body = frame.body;
         let mut exchange = Exchange {
             head_only: frame.method(&self.buffer) == "HEAD",
             http_10: frame.http_10,
@@ -356,11 +355,7 @@ impl Connection {
         Ok(claims)
     }
 
-    async fn read_body(
-        &mut self,
-        head: &Head,
-        exchange: &mut Exchange,
-    ) -> Result<Rc<str>, Next> {
+    async fn read_body(&mut self, head: &Head, exchange: &mut Exchange) -> Result<Rc<str>, Next> {
         let mut decoder = match BodyDecoder::new(head.frame.body, limits::BODY_BYTES_MAX) {
             Ok(decoder) => decoder,
             Err(_) => return Err(self.refuse_body(exchange, 413, "").await),
@@ -518,7 +513,12 @@ impl Connection {
     }
 
     /// Answers a POST, as an event when the agent takes nothing else.
-    async fn respond_to(&mut self, exchange: &Exchange, accept: Accept, response: &Response) -> Next {
+    async fn respond_to(
+        &mut self,
+        exchange: &Exchange,
+        accept: Accept,
+        response: &Response,
+    ) -> Next {
         if accept.json || response.status != 200 || response.content_type != Some(answer::JSON) {
             return self.respond(exchange, response).await;
         }
@@ -634,10 +634,7 @@ pub fn bearer(head: &Head) -> Option<String> {
 
 /// What every event stream says about itself, so that nothing on the way holds or changes it.
 fn stream_headers() -> [(&'static str, String); 2] {
-    [
-        ("Cache-Control", "no-store, no-transform".to_owned()),
-        ("X-Accel-Buffering", "no".to_owned()),
-    ]
+    [("Cache-Control", "no-store, no-transform".to_owned()), ("X-Accel-Buffering", "no".to_owned())]
 }
 
 fn without_length(head: &[u8]) -> Vec<u8> {

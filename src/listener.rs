@@ -62,16 +62,25 @@ impl Listener {
                 Err(error) => {
                     // Most likely no file descriptor is left. The connections there are go on, and
                     // those that end make room.
-                    log::limited("accept", log::Level::Warn, "cannot accept a connection", &[
-                        ("error", &error.to_string()),
-                    ]);
+                    log::limited(
+                        "accept",
+                        log::Level::Warn,
+                        "cannot accept a connection",
+                        &[("error", &error.to_string())],
+                    );
                     async_io::Timer::after(PAUSE).await;
                 }
             }
         }
     }
 
-    fn serve(&self, shared: &Rc<Shared>, origins: &Rc<Origins>, io: Async<TcpStream>, peer: IpAddr) {
+    fn serve(
+        &self,
+        shared: &Rc<Shared>,
+        origins: &Rc<Origins>,
+        io: Async<TcpStream>,
+        peer: IpAddr,
+    ) {
         let connection = Connection {
             socket: Socket { io, shared: shared.clone() },
             buffer: Vec::new(),

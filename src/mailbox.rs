@@ -17,9 +17,14 @@ use crate::ticket::Ticket;
 
 pub enum Item {
     /// The registry took a register; tell the client.
-    Joined { refused: Vec<Refused> },
+    Joined {
+        refused: Vec<Refused>,
+    },
     Call(Rc<Ticket>),
-    Cancel { id: CallId, reason: &'static str },
+    Cancel {
+        id: CallId,
+        reason: &'static str,
+    },
     Close(Close),
 }
 

@@ -28,19 +28,42 @@ use crate::timers::Timer;
 
 pub enum Request {
     /// What does this client offer? `memory` is kept for the session, if it names one.
-    Look { client_id: ClientId, memory: Option<(Box<str>, Memory)>, reply: flume::Sender<Seen> },
+    Look {
+        client_id: ClientId,
+        memory: Option<(Box<str>, Memory)>,
+        reply: flume::Sender<Seen>,
+    },
     Call(Rc<Ticket>),
     Cancel(ClientId, Cancel),
     /// A notification stream opens; refused when there are too many.
-    Listen { client_id: ClientId, slot: Rc<Slot>, reply: flume::Sender<Result<(), Fault>> },
+    Listen {
+        client_id: ClientId,
+        slot: Rc<Slot>,
+        reply: flume::Sender<Result<(), Fault>>,
+    },
     /// It has ended at the agent's side.
-    Unlisten { client_id: ClientId, slot: Rc<Slot> },
+    Unlisten {
+        client_id: ClientId,
+        slot: Rc<Slot>,
+    },
     /// DELETE: the session's stream ends and its memory goes.
-    Forget { client_id: ClientId, session: Box<str> },
+    Forget {
+        client_id: ClientId,
+        session: Box<str>,
+    },
     /// A connection's register was accepted, the first or a later one.
-    Join { client_id: ClientId, mailbox: Rc<Mailbox>, offer: Offer, refused: Vec<Refused> },
+    Join {
+        client_id: ClientId,
+        mailbox: Rc<Mailbox>,
+        offer: Offer,
+        refused: Vec<Refused>,
+    },
     /// A connection is over; these calls were never written to it.
-    Leave { client_id: ClientId, mailbox: Rc<Mailbox>, unsent: Vec<Rc<Ticket>> },
+    Leave {
+        client_id: ClientId,
+        mailbox: Rc<Mailbox>,
+        unsent: Vec<Rc<Ticket>>,
+    },
     /// Stopping, first: what still runs is told that the bridge stops.
     EndCalls,
     /// Stopping, then: every client is told to come back later.
@@ -293,9 +316,9 @@ impl Registry {
         if !again {
             if let Some(old) = entry.online.replace(mailbox.clone()) {
                 old.push(Item::Close(Close::Replaced));
-                log::info("client replaced by a newer connection", &[("client", client_id.as_str())]);
+                log::info("client replaced by a newer connection", &[("client", &client_id)]);
             } else {
-                log::info("client joined", &[("client", client_id.as_str())]);
+                log::info("client joined", &[("client", &client_id)]);
             }
             self.shared.metrics.joins.count();
         }
@@ -319,7 +342,7 @@ impl Registry {
         if entry.online.as_ref().is_some_and(|online| Rc::ptr_eq(online, mailbox)) {
             entry.online = None;
             entry.left_at = Some(now);
-            log::info("client left", &[("client", client_id.as_str())]);
+            log::info("client left", &[("client", &client_id)]);
             self.look_again(now + self.shared.config.offline_grace, &client_id);
         }
         for ticket in unsent {
@@ -375,9 +398,12 @@ impl Registry {
             });
         }
         if streams.len() >= max {
-            log::limited("max-streams", log::Level::Warn, "too many notification streams", &[
-                ("client", client_id.as_str()),
-            ]);
+            log::limited(
+                "max-streams",
+                log::Level::Warn,
+                "too many notification streams",
+                &[("client", &client_id)],
+            );
             self.tidy(&client_id);
             return Err(Fault::TooManyStreams(max));
         }
@@ -403,7 +429,9 @@ impl Registry {
     /// Notes what changed; the streams are told a moment later, all changes of that moment at once.
     fn changed(&mut self, client_id: &ClientId, changes: Changes) {
         let Some(entry) = self.clients.get_mut(client_id) else { return };
-        let Some(busy) = entry.busy.as_mut().filter(|busy| !busy.streams.is_empty()) else { return };
+        let Some(busy) = entry.busy.as_mut().filter(|busy| !busy.streams.is_empty()) else {
+            return;
+        };
         if changes.is_empty() {
             return;
         }
@@ -496,14 +524,20 @@ fn dispatch(shared: &Shared, entry: &Entry, ticket: &Rc<Ticket>) {
     if let Err(fault) = ticket.call.judge(view, &ticket.body) {
         ticket.end(Reply::Fault(fault));
     } else if mailbox.calls.get() >= config.calls_per_client_max {
-        log::limited("max-calls", log::Level::Warn, "too many running calls", &[
-            ("client", ticket.client_id.as_str()),
-        ]);
+        log::limited(
+            "max-calls",
+            log::Level::Warn,
+            "too many running calls",
+            &[("client", &ticket.client_id)],
+        );
         ticket.end(Reply::Trouble(Trouble::TooManyCalls(config.calls_per_client_max)));
     } else if mailbox.queued_bytes.get() + ticket.bytes() > config.queued_bytes_per_client_max {
-        log::limited("max-queued-bytes", log::Level::Warn, "a client's queue is full", &[
-            ("client", ticket.client_id.as_str()),
-        ]);
+        log::limited(
+            "max-queued-bytes",
+            log::Level::Warn,
+            "a client's queue is full",
+            &[("client", &ticket.client_id)],
+        );
         ticket.end(Reply::Trouble(Trouble::QueueFull));
     } else {
         ticket.queue(mailbox);
@@ -521,7 +555,9 @@ fn changes_between(before: Option<&Offer>, after: Option<&Offer>) -> Changes {
     .into_iter()
     .filter(|(list, _)| match (before, after) {
         (Some(before), Some(after)) => !before.same_list(after, *list),
-        (Some(one), None) | (None, Some(one)) => one.list(*list).is_some_and(|mut l| l.next().is_some()),
+        (Some(one), None) | (None, Some(one)) => {
+            one.list(*list).is_some_and(|mut l| l.next().is_some())
+        }
         (None, None) => false,
     })
     .fold(Changes::NONE, |changes, (_, change)| changes.with(change))

@@ -107,7 +107,8 @@ impl Socket {
     /// # Errors
     /// What the system says, or `TimedOut` when the peer takes nothing for `STALL_TIMEOUT`.
     pub async fn write(&self, pieces: &[&[u8]]) -> io::Result<()> {
-        let mut left: Vec<&[u8]> = pieces.iter().copied().filter(|piece| !piece.is_empty()).collect();
+        let mut left: Vec<&[u8]> =
+            pieces.iter().copied().filter(|piece| !piece.is_empty()).collect();
         let mut timer = Timer::new(self.shared.clone());
         let mut left = left.as_mut_slice();
         let mut deadline = None;
@@ -129,8 +130,7 @@ impl Socket {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let until =
-                        *deadline.get_or_insert(self.shared.now() + limits::STALL_TIMEOUT);
+                    let until = *deadline.get_or_insert(self.shared.now() + limits::STALL_TIMEOUT);
                     let ready = poll_fn(|cx| {
                         if let Poll::Ready(ready) = self.io.poll_writable(cx) {
                             return Poll::Ready(ready);
