@@ -80,11 +80,7 @@ fn claim_and_header_decide_the_era() {
             ask("tools/list", &claim(r#""""#), Some(new)),
             Refused(400, -32020),
         ),
-        (
-            "a numeric claim",
-            ask("tools/list", &claim("20260728"), Some(new)),
-            Refused(400, -32602),
-        ),
+        ("a numeric claim", ask("tools/list", &claim("20260728"), Some(new)), Refused(400, -32602)),
         ("a null claim", ask("tools/list", &claim("null"), Some(new)), Refused(400, -32602)),
         (
             "a null claim with a 2025 header",

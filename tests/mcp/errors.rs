@@ -51,14 +51,10 @@ fn an_unknown_tool_is_invalid_params_over_200() {
     let desk = Desk::open();
     let mut client = desk.client(&register(&[ADD]));
     for name in ["nope", "Add", "add ", "", "ad\u{64}\u{301}"] {
-        let header = format!(
-            "=?base64?{}?=",
-            data_encoding::BASE64.encode(name.as_bytes())
-        );
+        let header = format!("=?base64?{}?=", data_encoding::BASE64.encode(name.as_bytes()));
         for ask in [
             Ask::old("1", "tools/call", &format!(r#"{{"name":"{name}"}}"#)),
-            Ask::new("1", "tools/call", &format!(r#""name":"{name}""#))
-                .header("Mcp-Name", &header),
+            Ask::new("1", "tools/call", &format!(r#""name":"{name}""#)).header("Mcp-Name", &header),
         ] {
             let answer = desk.send(&ask);
             let came = (answer.status, answer.code());

@@ -267,7 +267,8 @@ fn json_that_is_no_json_rpc_is_an_invalid_request() {
 fn a_byte_order_mark_is_skipped_or_refused_and_nothing_else() {
     // RFC 8259 §8.1 lets a parser do either; it must not be a crash, a hang, or another code.
     let desk = Desk::open();
-    let answer = desk.send(&Ask::post("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"));
+    let answer =
+        desk.send(&Ask::post("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"));
     match answer.status {
         200 => assert_eq!(answer.raw("id").as_deref(), Some("1"), "{answer}"),
         _ => refused(&answer, -32700, "BOM"),

@@ -179,8 +179,7 @@ fn delete_answers_204_and_ends_that_sessions_stream() {
     let _client = desk.client(&register(&[ADD]));
     assert!(kept.event(3.0).contains("list_changed"));
     // A deleted session is not 404: that would be fatal to most agents.
-    let answer =
-        desk.send(&Ask::old("1", "tools/list", "{}").header("Mcp-Session-Id", "gone"));
+    let answer = desk.send(&Ask::old("1", "tools/list", "{}").header("Mcp-Session-Id", "gone"));
     assert_eq!(answer.status, 200, "{answer}");
 }
 
@@ -232,9 +231,7 @@ fn an_unknown_method_is_200_because_404_means_a_lost_session() {
 #[test]
 fn set_level_takes_the_eight_levels_and_no_other() {
     let desk = Desk::open();
-    for level in
-        ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-    {
+    for level in ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"] {
         let params = format!(r#"{{"level":"{level}"}}"#);
         let answer = desk.send(&Ask::old("1", "logging/setLevel", &params));
         assert_eq!(answer.json()["result"], serde_json::json!({}), "{level}: {answer}");
@@ -280,8 +277,7 @@ fn log_messages_come_only_at_the_level_that_the_session_set() {
     let mut client = desk.client(&register(&[ADD]));
     let set = |session: &str, level: &str| {
         let params = format!(r#"{{"level":"{level}"}}"#);
-        let ask =
-            Ask::old("9", "logging/setLevel", &params).header("Mcp-Session-Id", session);
+        let ask = Ask::old("9", "logging/setLevel", &params).header("Mcp-Session-Id", session);
         assert_eq!(desk.send(&ask).status, 200);
     };
     let none: [&str; 0] = [];
@@ -345,7 +341,7 @@ fn a_session_may_subscribe_256_uris() {
         assert_eq!(answer.code(), expected, "URI number {}: {answer}", n + 1);
     }
     // One that is there already takes no new place.
-    let ask = Ask::old("1", "resources/subscribe", r#"{"uri":"x://0"}"#)
-        .header("Mcp-Session-Id", "many");
+    let ask =
+        Ask::old("1", "resources/subscribe", r#"{"uri":"x://0"}"#).header("Mcp-Session-Id", "many");
     assert_eq!(desk.send(&ask).code(), None);
 }

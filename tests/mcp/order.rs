@@ -87,7 +87,11 @@ fn each_fault_of_a_2026_request_has_its_code() {
         ("claim an object", Parts { claim: Some("{}"), ..GOOD }, (400, -32602)),
         ("header missing", Parts { version: None, ..GOOD }, (400, -32020)),
         ("header other", Parts { version: Some("2025-11-25"), ..GOOD }, (400, -32020)),
-        ("header doubled", Parts { version: Some("2026-07-28, 2026-07-28"), ..GOOD }, (400, -32020)),
+        (
+            "header doubled",
+            Parts { version: Some("2026-07-28, 2026-07-28"), ..GOOD },
+            (400, -32020),
+        ),
         ("header empty", Parts { version: Some(""), ..GOOD }, (400, -32020)),
         (
             "version unknown",

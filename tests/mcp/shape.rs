@@ -149,7 +149,8 @@ fn accept_is_read_as_a_list_of_types() {
 fn line_breaks_between_tokens_become_spaces_in_an_event_and_stay_in_json() {
     let desk = Desk::open();
     let mut client = desk.client(&register(&[ADD]));
-    let result = "{\n\"content\":[\r\n{\"type\":\"text\",\r\"text\":\"a\\nb\\r\"}\n\n]\n,\"z\":1e400\n}";
+    let result =
+        "{\n\"content\":[\r\n{\"type\":\"text\",\r\"text\":\"a\\nb\\r\"}\n\n]\n,\"z\":1e400\n}";
     let flat = result.replace(['\n', '\r'], " ");
     let call_of = Ask::old("1", "tools/call", r#"{"name":"add"}"#);
 
@@ -175,13 +176,9 @@ fn progress_carries_the_agents_token_and_comes_before_the_result() {
     let mut client = desk.client(&register(&[ADD]));
     for token in ["0", "1", r#""tok\/en""#, r#""""#] {
         let meta = format!(r#""progressToken":{token}"#);
-        let old = Ask::old(
-            "1",
-            "tools/call",
-            &format!(r#"{{"name":"add","_meta":{{{meta}}}}}"#),
-        );
-        let new = Ask::new_meta("1", "tools/call", &meta, r#""name":"add""#)
-            .header("Mcp-Name", "add");
+        let old = Ask::old("1", "tools/call", &format!(r#"{{"name":"add","_meta":{{{meta}}}}}"#));
+        let new =
+            Ask::new_meta("1", "tools/call", &meta, r#""name":"add""#).header("Mcp-Name", "add");
         for ask in [old, new] {
             let asked = Instant::now();
             let mut running = desk.begin(&ask);
@@ -240,12 +237,11 @@ fn progress_without_a_token_and_unknown_notifications_are_dropped() {
 fn a_2026_agent_hears_log_messages_only_at_the_level_it_names() {
     let desk = Desk::open();
     let mut client = desk.client(&register(&[ADD]));
-    let levels =
-        ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+    let levels = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
     for (at, level) in levels.iter().enumerate() {
         let meta = format!(r#""io.modelcontextprotocol/logLevel":"{level}""#);
-        let ask = Ask::new_meta("1", "tools/call", &meta, r#""name":"add""#)
-            .header("Mcp-Name", "add");
+        let ask =
+            Ask::new_meta("1", "tools/call", &meta, r#""name":"add""#).header("Mcp-Name", "add");
         let running = desk.begin(&ask);
         let call = client.call();
         for sent in levels {

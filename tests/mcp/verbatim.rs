@@ -163,8 +163,8 @@ fn what_a_2026_result_lacks_is_added_and_what_it_has_stays() {
 #[test]
 fn resource_reads_get_cache_hints_in_2026_unless_they_have_them() {
     let desk = Desk::open();
-    let mut client = desk
-        .client(r#"{"type":"register","ttlMs":777,"resources":[{"uri":"u://1","name":"r"}]}"#);
+    let mut client =
+        desk.client(r#"{"type":"register","ttlMs":777,"resources":[{"uri":"u://1","name":"r"}]}"#);
     let read = Ask::new("1", "resources/read", r#""uri":"u://1""#).header("Mcp-Name", "u://1");
     for (result, ttl, scope) in [
         (r#"{"contents":[]}"#, 0, "private"),
@@ -208,10 +208,9 @@ fn an_error_of_the_client_keeps_its_data_byte_for_byte() {
     let mut client = desk.client(&register(&[ADD]));
     for odd in ODD {
         let error = format!(r#"{{"code":-32001,"message":"n\u00f6 \/ way","data":{odd}}}"#);
-        for ask in [
-            Ask::old("1", "tools/call", r#"{"name":"add"}"#),
-            Ask::call_new("1", "add", "{}"),
-        ] {
+        for ask in
+            [Ask::old("1", "tools/call", r#"{"name":"add"}"#), Ask::call_new("1", "add", "{}")]
+        {
             let running = desk.begin(&ask);
             let call = client.call();
             client.fails(&call.id, &error);

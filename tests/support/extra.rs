@@ -22,7 +22,8 @@ pub const SUB: &str =
     r#"{"type":"register","resources":[{"uri":"x://1","name":"one"}],"subscribe":true}"#;
 
 /// What opens a 2025-era session.
-pub const INITIALIZE: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}"#;
+pub const INITIALIZE: &str =
+    r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}"#;
 
 /// How long an answer may take; the longest planned wait is a third of it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -176,9 +177,7 @@ impl Ask {
             comma(meta),
             comma(rest)
         );
-        Ask::post(&body)
-            .header("MCP-Protocol-Version", "2026-07-28")
-            .header("Mcp-Method", method)
+        Ask::post(&body).header("MCP-Protocol-Version", "2026-07-28").header("Mcp-Method", method)
     }
 
     /// A 2026-era `tools/call` with these raw arguments.
