@@ -7,3 +7,13 @@
 mod extra;
 #[path = "../support/mod.rs"]
 mod support;
+
+mod addresses;
+mod away;
+mod limits;
+mod log;
+mod reload;
+mod restart;
+mod stall;
+mod start;
+mod stop;
