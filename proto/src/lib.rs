@@ -7,5 +7,11 @@
 
 extern crate alloc;
 
+pub mod client_id;
+pub mod headers;
+pub mod http1;
+pub mod json;
 pub mod limits;
+pub mod offer;
 pub mod time;
+pub mod token;

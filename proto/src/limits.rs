@@ -22,6 +22,9 @@ pub const TOKEN_CHARS_MAX: usize = 4096;
 /// Length above which `clientmcp token` warns, in characters: some proxies cut earlier.
 pub const TOKEN_CHARS_WARN: usize = 2048;
 
+/// Life of a token that `clientmcp token` mints, by default: a day, so that a leaked one dies soon.
+pub const TOKEN_TTL: Duration = Duration::from_secs(24 * 3600);
+
 /// Shortest secret, in bytes: HS256 wants a key as long as its output (RFC 7518 §3.2).
 pub const SECRET_BYTES_MIN: usize = 32;
 
@@ -67,7 +70,61 @@ pub const SESSIONS_MAX: usize = 10_000;
 /// Most resource URIs one 2025-era session may subscribe. Above it: -32602.
 pub const SUBSCRIPTIONS_PER_SESSION_MAX: usize = 256;
 
+/// Most header fields `--max-headers` may ask for: async-h1 parses into an array of 128, and no more.
+pub const HEADERS_CEILING: usize = 128;
+
+/// Largest header section `--max-header-bytes` may ask for, in bytes. 1 MiB: every connection may hold
+/// that much before it has shown a token.
+pub const HEAD_BYTES_CEILING: usize = 1 << 20;
+
+/// Most clients at once, by default. Above it: close 4429. 100,000: near 200 MB at 2 KB each.
+pub const CLIENTS_MAX: usize = 100_000;
+
+/// Files kept free for agents, listeners and the runtime when the file limit bounds the clients; at
+/// most half of that limit. 256: a client without an agent is of no use.
+pub const FILES_RESERVED: u64 = 256;
+
+/// Most running calls of one client, by default. Above it: a tool error for the agent.
+/// 256: far above what one application answers at a time; each holds its agent's connection.
+pub const CALLS_PER_CLIENT_MAX: usize = 256;
+
+/// Most bytes queued for one client, by default. Above it: a tool error for the agent.
+/// 8 MiB: two messages of the largest size, so that one being written does not refuse the next.
+pub const QUEUED_BYTES_PER_CLIENT_MAX: usize = 8 << 20;
+
+/// Most open GET and listen streams of one client ID, by default. Above it: HTTP 429.
+/// 64: one or two for each agent that shares the client.
+pub const STREAMS_PER_CLIENT_MAX: usize = 64;
+
+/// Time for a whole request head to arrive, by default. After it: HTTP 408 and close. Without it,
+/// slow heads hold connections for nothing.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time without a byte of progress in a body or a response, by default. After it: close.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Time an idle keep-alive connection stays open, by default. 75 s: above the 60 s of the pools that
+/// agents and proxies use, so that it is they who close and no request meets a closed door.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(75);
+
+/// Time for a client to answer a call, by default. After it: a tool error, and a cancel to it.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Time a call waits for a client that was here a moment ago, by default: a page reload takes 1–3 s.
+pub const RECONNECT_WAIT: Duration = Duration::from_secs(5);
+
+/// Time for which the offer of a client that left is kept, by default.
+pub const OFFLINE_GRACE: Duration = Duration::from_secs(30);
+
+/// Time for running calls to finish once the bridge is to stop, by default. After it: tool errors.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest timeout a flag takes, and longest life of a minted token. Ten years: as good as for ever,
+/// and no sum of it with a clock reading can overflow.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 const _: () = assert!(BODY_BYTES_MAX <= MESSAGE_BYTES_MAX, "a body must be able to fit a message");
 const _: () = assert!(REGISTER_BYTES_MAX <= MESSAGE_BYTES_MAX, "a register is a message");
 const _: () =
     assert!(TOKEN_CHARS_MAX < HEAD_BYTES_MAX, "a token must fit the head that carries it");
+const _: () = assert!(HEADERS_MAX <= HEADERS_CEILING, "the default is one the flag takes");

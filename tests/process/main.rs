@@ -6,3 +6,9 @@
 
 #[path = "../support/mod.rs"]
 mod support;
+
+mod closes;
+mod http1;
+mod origins;
+mod pipelining;
+mod timeouts;

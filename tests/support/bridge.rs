@@ -39,6 +39,11 @@ impl Bridge {
     pub fn start_with(env: &[(&str, &str)], flags: &[&str]) -> Bridge {
         let mut command = Bridge::command(env);
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags);
+        Bridge::spawn(command)
+    }
+
+    /// Starts a command that goes on listening; best made from [`Bridge::command`].
+    pub fn spawn(mut command: Command) -> Bridge {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("the bridge's binary starts");
         let pid = Pid::from_child(&child);
         let watchdog = Watchdog::over(child.id());

@@ -1,0 +1,179 @@
+//! Connections that carry more than one request, and connections that go in the middle of one.
+//!
+//! Pipelined requests are answered all and in order; what ends early is cleaned up: no descriptor,
+//! no call stays behind.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::{
+    Agent, App, Bridge, Client, Era, Framing, Http, Request, SOON, eventually, unique,
+};
+
+fn pings(agent: &Agent, n: usize) -> Vec<Vec<u8>> {
+    (0..n).map(|_| agent.legacy_request("ping", json!({})).bytes()).collect()
+}
+
+#[test]
+fn pipelined_requests_are_all_answered_in_order() {
+    let bridge = Bridge::start(&[]);
+    let agent = Agent::new(&bridge, &unique("pipeline"));
+    for n in [2, 3, 50] {
+        let mut http = Http::connect(bridge.addr);
+        let requests = pings(&agent, n);
+        let first: serde_json::Value = {
+            http.send(requests.concat());
+            http.read_response().json()
+        };
+        let start = first["id"].as_i64().expect("the ID we sent");
+        for i in 1..n {
+            let response = http.read_response();
+            assert_eq!(response.json()["id"], start + i as i64, "{i} of {n}: {response:?}");
+        }
+    }
+}
+
+#[test]
+fn requests_may_be_cut_anywhere() {
+    let bridge = Bridge::start(&[]);
+    let agent = Agent::new(&bridge, &unique("pipeline"));
+    let bytes = pings(&agent, 3).concat();
+    for size in [1, 7, 100, bytes.len() / 2 + 1] {
+        let mut http = Http::connect(bridge.addr);
+        bytes.chunks(size).for_each(|piece| http.send(piece));
+        for i in 0..3 {
+            assert_eq!(http.read_response().status, 200, "{i} in pieces of {size}");
+        }
+    }
+}
+
+#[test]
+fn a_chunked_body_and_the_next_request_do_not_run_into_each_other() {
+    let bridge = Bridge::start(&[]);
+    let agent = Agent::new(&bridge, &unique("pipeline"));
+    let ping = agent.legacy_request("ping", json!({}));
+    let body = ping.body.clone().expect("a body");
+    let size = format!("{:x}\r\n", body.len()).into_bytes();
+    let chunks = [size, body, b"\r\n0\r\n\r\n".to_vec()].concat();
+    let chunked = ping.clone().with("Transfer-Encoding", "chunked").body(chunks);
+    let mut http = Http::connect(bridge.addr);
+    http.send([chunked.bytes(), ping.bytes(), chunked.bytes()].concat());
+    for i in 0..3 {
+        assert_eq!(http.read_response().status, 200, "{i}");
+    }
+}
+
+#[test]
+fn a_request_behind_a_running_call_waits_for_its_turn() {
+    let bridge = Bridge::start(&[]);
+    let id = unique("pipeline");
+    let _app = App::standard(&bridge, &id);
+    let agent = Agent::new(&bridge, &id).speaking(Era::Legacy);
+    let slow = json!({"name": "slow", "arguments": {"seconds": 0.3}});
+    let call = agent.request("tools/call", slow).bytes();
+    let mut http = Http::connect(bridge.addr);
+    http.send([call, pings(&agent, 2).concat()].concat());
+    let first = http.read_response();
+    assert!(first.text().contains("awake"), "{first:?}");
+    assert_eq!(http.read_response().json()["result"], json!({}));
+    assert_eq!(http.read_response().json()["result"], json!({}));
+}
+
+#[test]
+fn a_request_behind_a_stream_is_answered_after_it() {
+    let bridge = Bridge::start(&[]);
+    let id = unique("pipeline");
+    let _app = App::standard(&bridge, &id);
+    let agent = Agent::new(&bridge, &id).speaking(Era::Legacy);
+    let params = json!({"name": "progress", "arguments": {"seconds": 0.2},
+        "_meta": {"progressToken": 1}});
+    let mut http = agent.request("tools/call", params).sent_to(&bridge);
+    let head = http.read_head();
+    let mut events = http.events(&head);
+    let (records, end) = events.rest(SOON);
+    assert_eq!(records.len(), 4, "{records:?} {end:?}");
+    let mut http = events.into_http();
+    http.send(pings(&agent, 1).concat());
+    assert_eq!(http.read_response().status, 200);
+}
+
+#[test]
+fn an_agent_that_goes_with_a_request_still_waiting_cancels_its_call() {
+    let bridge = Bridge::start(&[]);
+    let id = unique("pipeline");
+    let mut client = Client::connect(&bridge, &id);
+    client.offers(&["echo"]);
+    let agent = Agent::new(&bridge, &id);
+    let params = json!({"name": "echo", "arguments": {}});
+    for reset in [false, true] {
+        let mut http = agent.request("tools/call", params.clone()).sent_to(&bridge);
+        let call = client.next_call();
+        http.send(pings(&agent, 1).concat());
+        if reset {
+            http.reset();
+        } else {
+            drop(http);
+        }
+        client.expects_cancel(&call, Duration::from_secs(2));
+    }
+}
+
+#[test]
+fn http_1_0_gets_a_stream_that_ends_with_the_connection() {
+    let bridge = Bridge::start(&[]);
+    let id = unique("old");
+    let _app = App::standard(&bridge, &id);
+    let agent = Agent::new(&bridge, &id);
+    let params = json!({"name": "slow", "arguments": {"seconds": 0.1}});
+    let mut request = agent.modern_request("tools/call", params).set("Accept", "text/event-stream");
+    request.version = "HTTP/1.0".to_owned();
+    let mut http = request.sent_to(&bridge);
+    let mut head = http.read_head();
+    assert!(head.is_event_stream(), "{head:?}");
+    assert_eq!(head.framing, Framing::UntilEnd, "HTTP/1.0 knows no chunks: {head:?}");
+    http.read_body(&mut head).expect("a body until the end");
+    assert!(head.text().contains("awake"), "{head:?}");
+}
+
+#[test]
+fn connections_that_end_early_leave_nothing_behind() {
+    let bridge = Bridge::start(&[]);
+    let agent = Agent::new(&bridge, &unique("early"));
+    let whole = agent.legacy_request("ping", json!({})).bytes();
+    let before = bridge.open_files();
+    let cuts = [0, 1, 20, whole.len() / 2, whole.len() - 10, whole.len() - 1, whole.len()];
+    for round in 0..40 {
+        for cut in cuts {
+            let mut http = Http::connect(bridge.addr);
+            http.send(&whole[..cut]);
+            match round % 3 {
+                0 => drop(http),
+                1 => http.reset(),
+                _ => http.finish_sending(),
+            }
+        }
+    }
+    eventually("every connection was let go", SOON, || {
+        (bridge.open_files() <= before + 2).then_some(())
+    });
+    bridge.assert_well("280 early ends");
+}
+
+#[test]
+fn a_connection_serves_many_requests_one_after_another() {
+    let bridge = Bridge::start(&[]);
+    let agent = Agent::new(&bridge, &unique("keep"));
+    let mut http = Http::connect(bridge.addr);
+    for i in 0..200 {
+        let request = if i % 2 == 0 {
+            Request::get("/health")
+        } else {
+            agent.modern_request("tools/list", json!({}))
+        };
+        http.send(request.bytes());
+        let response = http.read_response();
+        assert_eq!(response.status, 200, "request {i}: {response:?}");
+        assert!(!response.says_close(), "request {i}: {response:?}");
+    }
+}
