@@ -6,7 +6,6 @@
 #[path = "../support/extra.rs"]
 mod extra;
 #[path = "../support/mod.rs"]
-#[allow(dead_code)] // shared by several test binaries, none of which uses all of it
 mod support;
 
 mod batches;

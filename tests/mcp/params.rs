@@ -10,11 +10,14 @@ const TOOL: &str = r#"{"name":"t","inputSchema":{"type":"object","properties":{
   "deep":{"type":"object","properties":{"er":{"type":"object","properties":{"level":{"type":"integer","x-mcp-header":"Level"}}}}},
   "free":{"type":"string"}}}}"#;
 
+/// Raw arguments, `Mcp-Param-` headers, and whether they agree.
+type Row = (&'static str, &'static [(&'static str, &'static str)], bool);
+
 #[test]
 fn headers_and_arguments_must_say_the_same() {
     let desk = Desk::open();
     let mut client = desk.client(&register(&[TOOL]));
-    let mut rows: Vec<(&str, &[(&str, &str)], bool)> = vec![
+    let mut rows: Vec<Row> = vec![
         ("{}", &[], true),
         (r#"{"free":"x"}"#, &[], true),
         (r#"{"region":"eu"}"#, &[("Region", "eu")], true),
