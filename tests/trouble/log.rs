@@ -1,0 +1,105 @@
+//! The log (SPEC §2, §6): nothing secret in it, nothing at all while nothing happens, and what it says is
+//! one line an event.
+
+use std::time::Duration;
+
+use crate::extra::{ADD, Ask, Client, Desk, register};
+use crate::support::{Bridge, Request, SECRET, Token, token};
+
+#[test]
+fn no_token_secret_or_payload_is_ever_logged_or_echoed() {
+    for format in ["text", "json"] {
+        let bridge = Bridge::start(&["--log-format", format]);
+        let desk = Desk::on(&bridge);
+        let good_agent = token(&desk.id, "agent");
+        let good_client = token(&desk.id, "client");
+        let mut bad = vec![
+            Token::of(&desk.id, "agent").secret("another-secret-another-secret-1234").mint(),
+            Token::of(&desk.id, "agent").expires_in(-3600).mint(),
+            Token::of(&desk.id, "nothing").mint(),
+            Token::of(&desk.id, "agent").header("alg", "none").mint(),
+            "not-a-token-but-confidential-anyway".to_owned(),
+            "x.y.zzzzzzzzzzzzzzzzzzzzzzzzzzzzz".to_owned(),
+        ];
+        let mut answers = Vec::new();
+        for token in &bad {
+            let answer = desk.send(&Ask::old("1", "ping", "{}").bearer(token));
+            assert!(matches!(answer.status, 401 | 403), "{answer}");
+            answers.push(format!("{answer}"));
+            let mut client = Client::joins(&desk, token);
+            let close = client.close();
+            assert!(matches!(close.0, 4401 | 4403), "{close:?}");
+            answers.push(close.1);
+        }
+        let mut client = Client::joins(&desk, &good_client);
+        client.offers(&register(&[ADD]));
+        let running = desk.begin(
+            &Ask::call_old("1", "add", r#"{"x":"payload-in-confidence"}"#).bearer(&good_agent),
+        );
+        let call = client.call();
+        client.answers(&call.id, r#"{"content":[],"y":"answer-in-confidence"}"#);
+        running.finish();
+        client.says(&format!(r#"{{"type":"auth","token":"{}"}}"#, bad[0]));
+        assert_eq!(client.close().0, 4401);
+        let in_query = format!("/mcp?token={}", bad[1]);
+        answers.push(format!("{:?}", Request::get(&bridge.target(&in_query)).to(&bridge)));
+        std::thread::sleep(Duration::from_millis(200));
+
+        bad.extend([good_agent, good_client]);
+        let log = bridge.log();
+        let mut hidden: Vec<&str> = vec![SECRET, "payload-in-confidence", "answer-in-confidence"];
+        for token in &bad {
+            hidden.push(token);
+            // Any part of it: header, claims, signature.
+            hidden.extend(token.split('.').filter(|part| part.len() > 12));
+        }
+        for secret in hidden {
+            assert!(!log.contains(secret), "{format}: {secret:?} is in the log:\n{log}");
+            for answer in &answers {
+                assert!(!answer.contains(secret), "{format}: {secret:?} is echoed: {answer}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_idle_bridge_is_silent() {
+    let bridge = Bridge::start(&[]);
+    let desk = Desk::on(&bridge);
+    let _client = desk.client(&register(&[ADD]));
+    let _get = desk.listens(&Ask::get());
+    std::thread::sleep(Duration::from_millis(300));
+    let before = bridge.log_lines();
+    std::thread::sleep(Duration::from_millis(2500));
+    let after = bridge.log_lines();
+    assert_eq!(after[before.len()..], [] as [String; 0], "nothing happened, so nothing is said");
+}
+
+#[test]
+fn json_lines_are_json_and_text_lines_cannot_be_forged() {
+    let bridge = Bridge::start(&["--log-format", "json"]);
+    let desk = Desk::on(&bridge);
+    let mut client = Client::joins(&desk, &token(&desk.id, "client"));
+    client.says("{\"type\":\"a\\nlevel=error forged\"}");
+    assert_eq!(client.close().0, 4400);
+    let mut client = desk.client(&register(&[ADD]));
+    client.says("\u{1b}[31m no json \u{7}");
+    assert_eq!(client.close().0, 4400);
+    std::thread::sleep(Duration::from_millis(200));
+    for line in bridge.log_lines() {
+        let value: serde_json::Value =
+            serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"));
+        assert!(value.is_object(), "{line}");
+    }
+
+    let bridge = Bridge::start(&["--log-format", "text"]);
+    let desk = Desk::on(&bridge);
+    let mut client = Client::joins(&desk, &token(&desk.id, "client"));
+    client.says("{\"type\":\"a\\nlevel=error forged\\u001b[31m\"}");
+    assert_eq!(client.close().0, 4400);
+    std::thread::sleep(Duration::from_millis(200));
+    for line in bridge.log_lines() {
+        assert!(!line.starts_with("level=error forged"), "a peer wrote a line: {line:?}");
+        assert!(!line.contains('\u{1b}'), "a peer wrote an escape: {line:?}");
+    }
+}

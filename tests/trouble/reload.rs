@@ -1,0 +1,139 @@
+//! SIGHUP (SPEC §6): secrets are rotated without a restart, and a file that cannot be used changes nothing.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::extra::{ADD, Ask, Desk, register};
+use crate::support::{Bridge, Token, eventually};
+
+const FIRST: &str = "the-first-secret-0123456789-0123456789";
+const SECOND: &str = "the-second-secret-0123456789-012345678";
+
+/// A file of our own, gone with the test.
+struct SecretFile(PathBuf);
+
+impl SecretFile {
+    fn with(text: &str) -> SecretFile {
+        let path = std::env::temp_dir().join(crate::support::unique("secrets"));
+        let file = SecretFile(path);
+        file.says(text);
+        file
+    }
+
+    fn says(&self, text: &str) {
+        std::fs::write(&self.0, text).expect("the temporary directory takes files");
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path of ours is UTF-8")
+    }
+}
+
+impl Drop for SecretFile {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0)); // a test may have removed it
+    }
+}
+
+fn bridge_with(file: &SecretFile) -> Bridge {
+    Bridge::start_with(&[("CLIENTMCP_SECRET", "")], &["--secret-file", file.path()])
+}
+
+/// The status that a request with a token of this secret gets.
+fn status(desk: &Desk, secret: &str) -> u16 {
+    let token = Token::of(&desk.id, "agent").secret(secret).mint();
+    desk.send(&Ask::old("1", "ping", "{}").bearer(&token)).status
+}
+
+#[test]
+fn secrets_are_rotated_by_a_signal() {
+    let file = SecretFile::with(&format!("{FIRST}\n"));
+    let bridge = bridge_with(&file);
+    let desk = Desk::on(&bridge);
+    assert_eq!((status(&desk, FIRST), status(&desk, SECOND)), (200, 401));
+
+    file.says(&format!("{SECOND}\n\n{FIRST}\n"));
+    assert_eq!(status(&desk, SECOND), 401, "not before the signal");
+    bridge.signal(Signal::HUP);
+    eventually("the second is taken", Duration::from_secs(3), || {
+        (status(&desk, SECOND) == 200).then_some(())
+    });
+    assert_eq!(status(&desk, FIRST), 200, "both may have signed");
+
+    file.says(SECOND);
+    bridge.signal(Signal::HUP);
+    eventually("the first is gone", Duration::from_secs(3), || {
+        (status(&desk, FIRST) == 401).then_some(())
+    });
+    assert_eq!(status(&desk, SECOND), 200, "the last line needs no line break");
+    bridge.assert_well("three reloads");
+}
+
+#[test]
+fn a_file_that_cannot_be_used_leaves_the_old_secrets_and_says_so() {
+    let file = SecretFile::with(&format!("{FIRST}\n"));
+    let bridge = bridge_with(&file);
+    let desk = Desk::on(&bridge);
+    let short = "only-31-bytes-only-31-bytes-31-";
+    assert_eq!(short.len(), 31);
+    let both = format!("{SECOND}\n{short}\n");
+    for (name, text) in
+        [("empty", ""), ("blank", "\n \n\n"), ("short", short), ("one short", &both)]
+    {
+        file.says(text);
+        let before = bridge.log_lines().len();
+        bridge.signal(Signal::HUP);
+        eventually("a line says so", Duration::from_secs(3), || {
+            (bridge.log_lines().len() > before).then_some(())
+        });
+        assert_eq!(status(&desk, FIRST), 200, "{name}: the old one is in place");
+        assert_eq!(status(&desk, SECOND), 401, "{name}: no part of the new file is");
+        let said = bridge.log_lines()[before..].join("\n");
+        assert!(!said.contains(short) && !said.contains(SECOND), "{name}: no secret: {said}");
+    }
+    std::fs::remove_file(&file.0).expect("it is there");
+    let before = bridge.log_lines().len();
+    bridge.signal(Signal::HUP);
+    eventually("a line says so", Duration::from_secs(3), || {
+        (bridge.log_lines().len() > before).then_some(())
+    });
+    assert_eq!(status(&desk, FIRST), 200, "missing: the old one is in place");
+}
+
+#[test]
+fn a_reload_disturbs_nobody() {
+    let file = SecretFile::with(&format!("{FIRST}\n"));
+    let env = [("CLIENTMCP_SECRET", "")];
+    let bridge = Bridge::start_with(&env, &["--secret-file", file.path()]);
+    let desk = Desk::on(&bridge);
+    let client_token = Token::of(&desk.id, "client").secret(FIRST).mint();
+    let agent_token = Token::of(&desk.id, "agent").secret(FIRST).mint();
+    let mut client = crate::extra::Client::joins(&desk, &client_token);
+    client.offers(&register(&[ADD]));
+    let mut get = desk.listens(&Ask::get().bearer(&agent_token));
+    let running = desk.begin(&Ask::call_old("1", "add", "{}").bearer(&agent_token));
+    let call = client.call();
+    file.says(&format!("{SECOND}\n{FIRST}\n"));
+    bridge.signal(Signal::HUP);
+    eventually("the second is taken", Duration::from_secs(3), || {
+        (status(&desk, SECOND) == 200).then_some(())
+    });
+    client.is_alive();
+    get.hears_no_event(0.1);
+    client.answers(&call.id, r#"{"content":[]}"#);
+    assert_eq!(running.finish().code(), None);
+}
+
+#[test]
+fn without_a_secret_file_the_signal_changes_nothing() {
+    let bridge = Bridge::start(&[]);
+    let desk = Desk::on(&bridge);
+    let mut client = desk.client(&register(&[ADD]));
+    bridge.signal(Signal::HUP);
+    std::thread::sleep(Duration::from_millis(300));
+    bridge.assert_well("SIGHUP");
+    client.is_alive();
+    assert_eq!(desk.send(&Ask::old("1", "ping", "{}")).status, 200);
+}

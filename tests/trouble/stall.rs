@@ -1,0 +1,131 @@
+//! Readers that stall (SPEC §6, `--max-queued-bytes`): nobody else waits for them, and they cost a bounded
+//! amount of memory.
+
+use std::time::{Duration, Instant};
+
+use crate::extra::{ADD, Ask, Desk, register};
+use crate::support::Bridge;
+
+const MIB: u64 = 1 << 20;
+
+/// A call by somebody else, in good time.
+fn others_are_served(bridge: &Bridge) {
+    let other = Desk::on(bridge);
+    let mut client = other.client(&register(&[ADD]));
+    let asked = Instant::now();
+    for _ in 0..20 {
+        let running = other.begin(&Ask::call_old("1", "add", "{}"));
+        let call = client.call();
+        client.answers(&call.id, r#"{"content":[]}"#);
+        assert_eq!(running.finish().code(), None);
+    }
+    let took = asked.elapsed();
+    assert!(took < Duration::from_secs(2), "20 calls of others took {took:?}");
+}
+
+#[test]
+fn agents_that_never_read_their_answers_hold_up_nobody() {
+    let bridge = Bridge::start(&[]);
+    let desk = Desk::on(&bridge);
+    let mut client = desk.client(&register(&[ADD]));
+    let before = bridge.resident_bytes();
+    let result = format!(r#"{{"x":"{}"}}"#, "z".repeat(3 << 20));
+    let mut stalled = Vec::new();
+    for _ in 0..10 {
+        stalled.push(desk.begin(&Ask::call_old("1", "add", "{}")));
+        let call = client.call();
+        client.answers(&call.id, &result);
+    }
+    // The same client and others go on.
+    let running = desk.begin(&Ask::call_old("2", "add", "{}"));
+    let call = client.call();
+    client.answers(&call.id, r#"{"content":[]}"#);
+    assert_eq!(running.finish().code(), None);
+    others_are_served(&bridge);
+    let grown = bridge.resident_bytes().saturating_sub(before) / MIB;
+    assert!(grown < 100, "ten answers of 3 MiB that nobody reads cost {grown} MiB");
+    // One that reads late still gets all of it.
+    let answer = stalled.remove(0).finish();
+    assert!(answer.raw("result").as_deref() == Some(&*result), "{answer}");
+    drop(stalled);
+    bridge.assert_well("stalled agents");
+}
+
+#[test]
+fn a_client_that_never_reads_gets_no_more_than_its_queue_and_the_rest_is_refused() {
+    let bridge = Bridge::start(&["--max-queued-bytes", "2000000", "--call-timeout", "3"]);
+    let desk = Desk::on(&bridge);
+    let _client = desk.client(&register(&[ADD]));
+    let before = bridge.resident_bytes();
+    let arguments = format!(r#"{{"x":"{}"}}"#, "y".repeat(1 << 20));
+    // About 40 MiB for a client that reads nothing: kernel buffers take some, the queue takes 2 MB.
+    let running: Vec<_> =
+        (0..40).map(|_| desk.begin(&Ask::call_old("1", "add", &arguments))).collect();
+    let asked = Instant::now();
+    let mut refused_at_once = 0;
+    for running in running {
+        let answer = running.finish();
+        assert_eq!(answer.status, 200, "{answer}");
+        assert!(!answer.tool_error().is_empty(), "{answer}");
+        refused_at_once += usize::from(asked.elapsed() < Duration::from_secs(2));
+    }
+    let grown = bridge.resident_bytes().saturating_sub(before) / MIB;
+    assert!(grown < 60, "a queue of 2 MB, yet {grown} MiB more");
+    let took = asked.elapsed();
+    assert!(took < Duration::from_secs(8), "the rest at the call timeout, not {took:?}");
+    assert!(refused_at_once <= 40);
+    others_are_served(&bridge);
+}
+
+#[test]
+fn a_get_stream_that_nobody_reads_holds_up_no_other_stream() {
+    let bridge = Bridge::start(&[]);
+    let desk = Desk::on(&bridge);
+    let mut client = desk.client(crate::extra::SUB);
+    let _stalled = desk.subscribes("1", r#"{"resourceSubscriptions":["x://1"]}"#);
+    let (mut reading, _) = desk.subscribes("2", r#"{"resourceSubscriptions":["x://1"]}"#);
+    let before = bridge.resident_bytes();
+    let update = format!(
+        r#"{{"type":"notify","method":"notifications/resources/updated","params":{{"uri":"x://1","pad":"{}"}}}}"#,
+        "p".repeat(100_000)
+    );
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut count = 0;
+            while count < 100 {
+                match reading.next(3.0) {
+                    crate::support::Event::Data(_) => count += 1,
+                    crate::support::Event::Comment(_) => {}
+                    other => panic!("after {count} updates: {other:?}"),
+                }
+            }
+        });
+        for _ in 0..100 {
+            client.says(&update);
+            // At a pace that a reader keeps up with: what is asked here is not how much is dropped.
+            std::thread::sleep(Duration::from_millis(15));
+        }
+        reader.join().expect("the reading one gets all of them");
+    });
+    let grown = bridge.resident_bytes().saturating_sub(before) / MIB;
+    assert!(grown < 40, "10 MB for a stream that nobody reads cost {grown} MiB");
+    client.is_alive();
+    others_are_served(&bridge);
+}
+
+#[test]
+fn an_agent_that_reads_slowly_gets_everything() {
+    let bridge = Bridge::start(&[]);
+    let desk = Desk::on(&bridge);
+    let mut client = desk.client(&register(&[ADD]));
+    let ask = Ask::old("1", "tools/call", r#"{"name":"add","_meta":{"progressToken":1}}"#);
+    let mut running = desk.begin(&ask);
+    let call = client.call();
+    client.notifies(&call.id, "notifications/progress", r#"{"progress":1}"#);
+    running.event(3.0);
+    let result = format!(r#"{{"x":"{}"}}"#, "w".repeat(3 << 20));
+    client.answers(&call.id, &result);
+    std::thread::sleep(Duration::from_millis(2500));
+    let answer = running.finish();
+    assert!(answer.raw("result").as_deref() == Some(&*result), "{answer}");
+}
