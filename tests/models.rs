@@ -35,6 +35,9 @@ fn results_of_the_2025_era_survive_rmcp() {
         "clientInfo": implementation("agent")});
     let hello = agent.legacy("initialize", hello);
     result::<InitializeResult>("InitializeResult", &hello.response(), NOTHING);
+    let offered = offer();
+    assert_eq!(hello.result()["serverInfo"], offered["server"]);
+    assert_eq!(hello.result()["instructions"], offered["instructions"]);
     agent.session = hello.head.header("mcp-session-id").map(str::to_owned);
 
     let uri = json!({"uri": "test://one"});
@@ -60,6 +63,9 @@ fn results_of_the_2026_era_survive_rmcp() {
     let agent = Agent::new(bridge, &app.client_id).declaring(capabilities.clone());
     let found = agent.modern("server/discover", json!({})).response();
     result::<DiscoverResult>("DiscoverResult", &found, NOTHING);
+    let (found, offered) = (&found["result"], offer());
+    assert_eq!(found["_meta"]["io.modelcontextprotocol/serverInfo"], offered["server"]);
+    assert_eq!(found["instructions"], offered["instructions"]);
     lists_and_replies(&agent);
 
     // What the bridge tells the client about the agent is MCP's own types as well.
@@ -72,14 +78,19 @@ fn results_of_the_2026_era_survive_rmcp() {
 
 /// Everything that both eras list or forward.
 fn lists_and_replies(agent: &Agent) {
-    let none = || json!({});
-    let tools = agent.ask("tools/list", none()).response();
+    let (none, offered) = (|| json!({}), offer());
+    let list = |method: &str, member: &str| {
+        let answer = agent.ask(method, none()).response();
+        assert_eq!(answer["result"][member], offered[member], "as it was offered");
+        answer
+    };
+    let tools = list("tools/list", "tools");
     result::<ListToolsResult>("ListToolsResult", &tools, TOOL_LOSSES);
-    let prompts = agent.ask("prompts/list", none()).response();
+    let prompts = list("prompts/list", "prompts");
     result::<ListPromptsResult>("ListPromptsResult", &prompts, NOTHING);
-    let resources = agent.ask("resources/list", none()).response();
+    let resources = list("resources/list", "resources");
     result::<ListResourcesResult>("ListResourcesResult", &resources, NOTHING);
-    let templates = agent.ask("resources/templates/list", none()).response();
+    let templates = list("resources/templates/list", "resourceTemplates");
     let name = "ListResourceTemplatesResult";
     result::<ListResourceTemplatesResult>(name, &templates, NOTHING);
 
