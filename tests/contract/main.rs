@@ -6,3 +6,14 @@
 
 #[path = "../support/mod.rs"]
 mod support;
+
+mod accept;
+mod bodies;
+mod channel;
+mod closes;
+mod frames;
+mod origins;
+mod registers;
+mod routes;
+mod support_itself;
+mod tokens;
