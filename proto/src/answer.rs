@@ -339,3 +339,6 @@ pub fn notification(method: &str, subscription: Option<&str>, uri: Option<&str>)
     text.push('}');
     text
 }
+
+#[cfg(test)]
+mod tests;

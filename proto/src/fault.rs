@@ -300,3 +300,6 @@ impl fmt::Display for Close {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

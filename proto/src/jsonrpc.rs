@@ -282,3 +282,6 @@ impl<'a> Names<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -144,3 +144,6 @@ impl Changes {
         .map(|(_, method)| method)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -257,3 +257,6 @@ fn error_shape(text: &str, raw: &str) -> Result<ErrorShape, Close> {
     }
     Ok(ErrorShape { error: Span::within(text, raw), code })
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,3 +35,6 @@ impl Span {
         text.get(self.start()..self.end()).unwrap_or("")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,7 @@ pub struct Call {
     /// The raw request ID, echoed byte for byte.
     pub id: Box<str>,
     pub method: Forwarded,
-    /// Verbatim `params`.
+    /// Verbatim `params`; empty when there are none.
     pub params: Span,
     /// The tool's or prompt's name, or the resource's URI, decoded.
     pub name: Option<Box<str>>,
@@ -103,7 +103,7 @@ impl Call {
             era,
             id: id.into(),
             method,
-            params: Span::within(body, params.raw.unwrap_or_default()),
+            params: params.raw.map_or(Span::new(0, 0), |raw| Span::within(body, raw)),
             name,
             arguments: params.get("arguments").map(|raw| Span::within(body, raw)),
             agent: Box::default(),
@@ -123,7 +123,10 @@ impl Call {
     /// The channel message that carries this call; `None` when it would be larger than a message may
     /// be. `id` is the bridge's own and needs no escaping.
     pub fn message(&self, id: &str, body: &str) -> Option<String> {
-        let params = self.params.of(body);
+        let params = match self.params.of(body) {
+            "" => "{}",
+            raw => raw,
+        };
         let method = self.method.name();
         let length = params.len() + self.agent.len() + id.len() + method.len() + 64;
         if length > MESSAGE_BYTES_MAX + 64 {

@@ -182,3 +182,6 @@ pub fn request_key(raw: &str) -> Option<Box<str>> {
         None => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

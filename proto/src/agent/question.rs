@@ -145,7 +145,11 @@ impl Question<'_> {
             Kind::Subscribe(_) | Kind::Unsubscribe(_)
                 if !(view.has_resources() && view.has_subscriptions()) =>
             {
-                return self.refuse(&Fault::MethodNotFound(String::from("resources/subscribe")));
+                let method = match self.kind {
+                    Kind::Subscribe(_) => "resources/subscribe",
+                    _ => "resources/unsubscribe",
+                };
+                return self.refuse(&Fault::MethodNotFound(method.to_string()));
             }
             Kind::Ping | Kind::SetLevel(_) | Kind::Subscribe(_) | Kind::Unsubscribe(_) => {
                 built.finish()
