@@ -76,6 +76,14 @@ impl<'b> Desk<'b> {
         client
     }
 
+    /// As [`Desk::client`], once nobody is told of the register any more: list changes are gathered for
+    /// 100 ms, and a stream opened meanwhile may still hear of them.
+    pub fn settled_client(&self, register: &str) -> Client {
+        let client = self.client(register);
+        std::thread::sleep(Duration::from_millis(300));
+        client
+    }
+
     /// The whole answer.
     pub fn send(&self, ask: &Ask) -> Answer {
         self.begin(ask).finish()
