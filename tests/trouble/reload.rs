@@ -112,6 +112,7 @@ fn a_reload_disturbs_nobody() {
     let agent_token = Token::of(&desk.id, "agent").secret(FIRST).mint();
     let mut client = crate::extra::Client::joins(&desk, &client_token);
     client.offers(&register(&[ADD]));
+    client.hears_nothing(0.3); // until nobody is told of the register any more
     let mut get = desk.listens(&Ask::get().bearer(&agent_token));
     let running = desk.begin(&Ask::call_old("1", "add", "{}").bearer(&agent_token));
     let call = client.call();

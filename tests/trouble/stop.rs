@@ -18,7 +18,7 @@ fn status(bridge: &Bridge, path: &str) -> (u16, String) {
 fn a_running_call_is_answered_while_new_work_is_refused_and_streams_end_last() {
     let bridge = Bridge::start(&["--drain-timeout", "4"]);
     let desk = Desk::on(&bridge);
-    let mut client = desk.client(&register(&[ADD]));
+    let mut client = desk.settled_client(&register(&[ADD]));
     let mut get = desk.listens(&Ask::get());
     let (mut listen, _) = desk.subscribes("\"l\"", LISTEN_ALL);
     let old = desk.begin(&Ask::call_old("1", "add", "{}"));
