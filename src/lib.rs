@@ -1,8 +1,29 @@
 //! The bridge: everything that waits. What it decides is decided in `clientmcp_proto`.
+//!
+//! The rooms stand in a line and use only what is before them: `config`, `log`, `metrics`, `secrets`;
+//! `shared`, `timers`, `socket`; `ticket`, `mailbox`, `stream`; `registry`; `connection`; `http` with
+//! `head`, `http_body`, `call` and `upgrade`; `listener`; `serve`; `cli`.
 
+mod admission;
+mod call;
 pub mod cli;
 pub mod config;
+mod connection;
+mod demo;
+mod dev;
+mod head;
+mod http;
+mod http_body;
+mod listener;
 pub mod log;
+mod mailbox;
 pub mod metrics;
+mod registry;
 pub mod secrets;
 pub mod serve;
+mod shared;
+mod socket;
+mod stream;
+mod ticket;
+mod timers;
+mod upgrade;

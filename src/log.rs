@@ -120,12 +120,29 @@ pub fn limited(key: &'static str, level: Level, message: &str, fields: Fields) {
     }
 }
 
+/// Says something at every level, as the bare text where lines are text: what scripts wait for.
+pub fn announce(message: &str) {
+    let line = match SETUP.get() {
+        Some((Format::Json, _)) => line(Format::Json, SystemTime::now(), Level::Info, message, &[]),
+        _ => format!("{message}\n"),
+    };
+    write(&line);
+}
+
+/// The time as the log shows it: UTC, RFC 3339.
+pub fn timestamp() -> String {
+    rfc3339(SystemTime::now())
+}
+
 fn event(level: Level, message: &str, fields: Fields) {
     if !enabled(level) {
         return;
     }
     let format = SETUP.get().map_or(Format::Text, |setup| setup.0);
-    let line = line(format, SystemTime::now(), level, message, fields);
+    write(&line(format, SystemTime::now(), level, message, fields));
+}
+
+fn write(line: &str) {
     // Nobody reads stderr any more (EPIPE), or its disk is full: there is no place left to say so.
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }

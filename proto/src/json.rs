@@ -123,6 +123,11 @@ impl<'a> Reader<'a> {
         self.at
     }
 
+    /// The text from `start`, an earlier [`offset`](Reader::offset), to here.
+    pub fn since(&self, start: usize) -> &'a str {
+        self.text.get(start..self.at).unwrap_or("")
+    }
+
     /// Looks at the first byte of the next value, skipping whitespace in front of it.
     pub fn kind(&mut self) -> Result<Kind, Error> {
         if *self.place() != Place::Value {

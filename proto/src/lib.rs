@@ -7,11 +7,24 @@
 
 extern crate alloc;
 
+pub mod agent;
+pub mod answer;
+pub mod channel;
 pub mod client_id;
+pub mod fault;
+pub mod frames;
 pub mod headers;
 pub mod http1;
 pub mod json;
+pub mod jsonrpc;
 pub mod limits;
+pub mod mcp;
+pub mod negotiate;
 pub mod offer;
+pub mod reply;
+pub mod route;
+pub mod session;
+pub mod span;
+pub mod sse;
 pub mod time;
 pub mod token;

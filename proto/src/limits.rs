@@ -123,6 +123,39 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// and no sum of it with a clock reading can overflow.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
+/// How long a new connection may take to register. After it: close 4408.
+pub const REGISTER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often a client with nothing else to say is asked to send `ping` (`pingIntervalMs`).
+/// 30 s: below the shortest idle time-out of proxies in the field (60 s), with room for one lost.
+pub const PING_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Silence after which the bridge sends a WebSocket ping: a background tab answers those even when
+/// its timers are throttled.
+pub const PING_AFTER: Duration = Duration::from_secs(45);
+
+/// Silence after which a client is taken for gone. After it: close 4408.
+pub const SILENT_AFTER: Duration = Duration::from_secs(90);
+
+/// How long the bridge goes on reading, and discarding, after it sent a close, so that the other side
+/// sees the close and not a reset.
+pub const LINGER: Duration = Duration::from_secs(2);
+
+/// How long a call may stay without an answer before its response becomes an event stream, and how
+/// often a comment is written there.
+/// 1 s: agents' HTTP libraries give up on headers after 5 s at the earliest.
+pub const STREAM_AFTER: Duration = Duration::from_secs(1);
+
+/// How often a quiet GET or `subscriptions/listen` stream gets a comment.
+/// 15 s: a quarter of the shortest idle time-out of proxies in the field.
+pub const COMMENT_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Least time between two `list_changed` of one list on one client ID's streams.
+pub const CHANGE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long a peer may read nothing while bytes wait for it. After it its connection is dropped.
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
 const _: () = assert!(BODY_BYTES_MAX <= MESSAGE_BYTES_MAX, "a body must be able to fit a message");
 const _: () = assert!(REGISTER_BYTES_MAX <= MESSAGE_BYTES_MAX, "a register is a message");
 const _: () =

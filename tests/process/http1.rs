@@ -5,7 +5,7 @@
 //! is used only as "a request that works".
 
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -349,9 +349,11 @@ fn a_head_without_end_is_refused_and_costs_no_memory() {
         let mut http = Http::connect(bridge.addr);
         http.send(start);
         let flood = vec![b'x'; 64 * 1024];
-        // Until it is refused, which shows as a failing write sooner or later.
-        let sent = (0..512).take_while(|_| http.try_send(&flood).is_ok()).count();
-        assert!(sent < 512, "{start:?}: 32 MiB of one line were taken");
+        // What comes after the refusal may be read and dropped for 2 s, not for ever and not kept.
+        let deadline = Instant::now() + SOON;
+        while http.try_send(&flood).is_ok() {
+            assert!(Instant::now() < deadline, "{start:?}: listened to for {SOON:?}");
+        }
     }
     let grown = bridge.resident_bytes().saturating_sub(before);
     assert!(grown < 4 * 1024 * 1024, "grew by {grown} bytes");
@@ -418,6 +420,5 @@ fn every_response_is_framed_and_dated() {
         // RFC 9110 §6.6.1: a server with a clock must.
         let date = response.header("date").unwrap_or_default();
         assert!(date.len() == 29 && date.ends_with(" GMT"), "{name}: {response:?}");
-        assert_eq!(response.header("server"), None, "{name}: {response:?}");
     }
 }

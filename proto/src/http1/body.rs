@@ -13,7 +13,7 @@ use super::{BodyKind, Refusal, check_bytes, field_line, is_blank, is_token_char}
 use crate::limits::{CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
 
 /// Decodes one body. Feed it until [`BodyDecoder::done`]; after a refusal drop it and close.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BodyDecoder {
     state: State,
     bytes_max: usize,

@@ -1,0 +1,48 @@
+//! Server-Sent Events as the bridge writes them (WHATWG HTML, Server-sent events).
+
+use alloc::string::String;
+
+/// A comment line: keeps a stream alive and means nothing.
+pub const KEEP_ALIVE: &str = ":\n\n";
+
+/// The first bytes of a 2025-era notification stream: how long an agent waits before it comes back,
+/// in milliseconds. They also make proxies that wait for a first body byte pass the headers on.
+pub const RETRY: &str = "retry: 5000\n\n";
+
+/// What stands before the JSON text of an event.
+pub const EVENT_BEGIN: &str = "event: message\ndata: ";
+
+/// What stands after it.
+pub const EVENT_END: &str = "\n\n";
+
+/// One event with this JSON text.
+pub fn event(json: &str) -> String {
+    let mut event = String::with_capacity(json.len() + EVENT_BEGIN.len() + EVENT_END.len());
+    event.push_str(EVENT_BEGIN);
+    push_data(json, &mut event);
+    event.push_str(EVENT_END);
+    event
+}
+
+/// Appends JSON text to an event's data. A line break would end the event; in valid JSON it can only
+/// stand between tokens, where a space means the same.
+pub fn push_data(json: &str, event: &mut String) {
+    let mut rest = json;
+    while let Some(at) = memchr::memchr2(b'\n', b'\r', rest.as_bytes()) {
+        event.push_str(&rest[..at]);
+        event.push(' ');
+        rest = &rest[at + 1..];
+    }
+    event.push_str(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_breaks_between_tokens_become_spaces() {
+        assert_eq!(event("{\n\"a\":\r\n1}"), "event: message\ndata: { \"a\":  1}\n\n");
+        assert_eq!(event(r#"{"a":"\n"}"#), "event: message\ndata: {\"a\":\"\\n\"}\n\n");
+    }
+}

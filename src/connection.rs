@@ -1,0 +1,506 @@
+//! One client's socket: reads into events, commands into writes, and asleep in between.
+//!
+//! While nothing is under way it holds the bare socket and a few dozen bytes of state: no buffer, no
+//! WebSocket context, no timer of its own. When bytes come or something is to be sent, it makes a context
+//! for the moment, and drops it again at a message boundary with nothing left to write. What may be said
+//! when is `proto::channel`'s decision.
+
+use std::future::poll_fn;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::rc::Rc;
+use std::task::Poll;
+
+use async_tungstenite::tungstenite::protocol::frame::CloseFrame;
+use async_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use async_tungstenite::tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
+use async_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+use clientmcp_proto::channel::{self, Channel, Step, Tick};
+use clientmcp_proto::client_id::ClientId;
+use clientmcp_proto::fault::{Close, Trouble};
+use clientmcp_proto::frames::Boundary;
+use clientmcp_proto::limits;
+use clientmcp_proto::offer::{self, Offer};
+use clientmcp_proto::time::Instant;
+use clientmcp_proto::token::Claims;
+
+use crate::log;
+use crate::mailbox::{Item, Mailbox};
+use crate::metrics::Refusal;
+use crate::registry::Request;
+use crate::shared::Shared;
+use crate::socket::Socket;
+use crate::ticket::{Reply, Ticket};
+use crate::timers::Timer;
+use crate::upgrade;
+
+/// Reads in one turn before the other tasks get theirs.
+const READS_PER_TURN: usize = 16;
+
+/// Bytes that a context collects before it writes by itself; one flush per drained mailbox is the rule.
+const WRITE_BUFFER_BYTES: usize = 64 << 10;
+
+/// What a context reads at a time.
+const READ_BUFFER_BYTES: usize = 8 << 10;
+
+/// How a connection came to its end.
+enum Ended {
+    /// The bridge closes it.
+    Closing(Close),
+    /// The client closed it, with this code.
+    Closed(u16),
+    /// It broke.
+    Lost,
+}
+
+/// Runs a client's connection to its end.
+pub async fn run(socket: Socket, leftover: Vec<u8>, claims: Claims) {
+    let shared = socket.shared.clone();
+    shared.clients.set(shared.clients.get() + 1);
+    let mut connection = Connection::new(socket, claims);
+    let ended = connection.live(leftover).await;
+    let (socket, context) = connection.finish(&ended);
+    if let Ended::Closing(close) = ended {
+        say_goodbye(&socket, context, close).await;
+    }
+    shared.clients.set(shared.clients.get() - 1);
+}
+
+/// Tells a client that was not let in why, and ends its connection.
+pub async fn refuse(socket: Socket, close: Close) {
+    log::limited(
+        "client-refused",
+        log::Level::Info,
+        "client refused",
+        &[("code", &close.code().to_string()), ("reason", &close.to_string())],
+    );
+    say_goodbye(&socket, None, close).await;
+}
+
+struct Connection {
+    socket: Socket,
+    client_id: ClientId,
+    mailbox: Rc<Mailbox>,
+    channel: Channel<Rc<Ticket>>,
+    /// Only while something is unfinished: half a message read, or bytes not written.
+    context: Option<Box<WebSocketContext>>,
+    boundary: Boundary,
+    /// The socket took no more; nothing is added until it does.
+    blocked: bool,
+    /// Since when it has taken nothing at all.
+    stalled: Option<Instant>,
+    timer: Timer,
+}
+
+impl Connection {
+    fn new(socket: Socket, claims: Claims) -> Connection {
+        let shared = &socket.shared;
+        Connection {
+            channel: Channel::new(shared.now(), claims.ends_at()),
+            timer: Timer::new(shared.clone()),
+            client_id: claims.client_id,
+            mailbox: Rc::default(),
+            context: None,
+            boundary: Boundary::default(),
+            blocked: false,
+            stalled: None,
+            socket,
+        }
+    }
+
+    fn shared(&self) -> &Rc<Shared> {
+        &self.socket.shared
+    }
+
+    /// Empty the inbox, take what came, look at the clock; then wait for one of the three.
+    async fn live(&mut self, leftover: Vec<u8>) -> Ended {
+        if let Err(ended) = self.feed(&leftover) {
+            return ended;
+        }
+        drop(leftover);
+        loop {
+            if let Err(ended) = self.turn() {
+                return ended;
+            }
+            self.wait().await;
+        }
+    }
+
+    fn turn(&mut self) -> Result<(), Ended> {
+        self.receive()?;
+        self.empty_mailbox()?;
+        self.look_at_clock()?;
+        self.flush()?;
+        if !self.blocked && self.boundary.is_between_messages() {
+            self.context = None;
+        }
+        Ok(())
+    }
+
+    async fn wait(&mut self) {
+        let shared = self.socket.shared.clone();
+        let mut deadline = self.channel.deadline(shared.now(), shared.wall());
+        if let Some(since) = self.stalled {
+            deadline = deadline.min(since + limits::STALL_TIMEOUT);
+        }
+        let (socket, mailbox, timer) = (&self.socket, &self.mailbox, &mut self.timer);
+        let blocked = self.blocked;
+        poll_fn(|cx| {
+            if socket.io.poll_readable(cx).is_ready()
+                || blocked && socket.io.poll_writable(cx).is_ready()
+                || !blocked && mailbox.poll(cx).is_ready()
+            {
+                return Poll::Ready(());
+            }
+            timer.poll(cx, deadline)
+        })
+        .await;
+    }
+
+    // Reading.
+
+    fn receive(&mut self) -> Result<(), Ended> {
+        let shared = self.shared().clone();
+        for _ in 0..READS_PER_TURN {
+            let mut scratch = shared.scratch.borrow_mut();
+            match self.socket.io.get_ref().read(&mut scratch) {
+                Ok(0) => return Err(Ended::Lost),
+                Ok(count) => self.feed(&scratch[..count])?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(Ended::Lost),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes bytes that came, and whatever messages they complete.
+    fn feed(&mut self, bytes: &[u8]) -> Result<(), Ended> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.shared().metrics.channel_received_bytes.add(bytes.len() as u64);
+        self.channel.heard(self.shared().now());
+        self.boundary.feed(bytes);
+        let mut rest = bytes;
+        loop {
+            let read = self.with_context(&mut rest, |context, wire| context.read(wire));
+            match read {
+                Ok(message) => self.take(message)?,
+                Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(ended_by(error)),
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) -> Result<(), Ended> {
+        match message {
+            Message::Text(text) => self.text(text),
+            Message::Binary(_) => Err(Ended::Closing(Close::BadMessage {
+                path: None,
+                message: "expected a text frame, got a binary one".into(),
+            })),
+            Message::Close(frame) => {
+                // RFC 6455 §7.1.5: a close frame without a code counts as 1005.
+                let code = frame.map_or(1005, |frame| frame.code.into());
+                // The context has the answer ready; if it cannot be written, so be it.
+                self.flush().ok();
+                Err(Ended::Closed(code))
+            }
+            // A context answers pings by itself.
+            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => Ok(()),
+        }
+    }
+
+    fn text(&mut self, text: Utf8Bytes) -> Result<(), Ended> {
+        match self.channel.text(&text) {
+            Step::Nothing => Ok(()),
+            Step::Pong => self.send(channel::PONG.into()),
+            Step::Register => self.register(&text),
+            Step::Renew(token) => {
+                let token = token.into_owned();
+                self.renew(&token)
+            }
+            Step::Reply { to, outcome } => {
+                to.end(Reply::Outcome { message: text, outcome });
+                Ok(())
+            }
+            // Progress and log messages cross with the next release.
+            Step::Note { .. } | Step::Announce { .. } => Ok(()),
+            Step::Close(close) => Err(Ended::Closing(close)),
+        }
+    }
+
+    fn register(&mut self, text: &str) -> Result<(), Ended> {
+        let config = &self.shared().config;
+        let limits = offer::Limits {
+            register_bytes_max: config.register_bytes_max,
+            definitions_max: config.definitions_max,
+        };
+        let (offer, refused) = Offer::check(text, &limits).map_err(|fault| {
+            Ended::Closing(Close::BadMessage { path: fault.path, message: fault.message })
+        })?;
+        if !self.channel.is_registered() {
+            self.shared().metrics.clients.up();
+            self.channel.joined();
+        }
+        for refused in &refused {
+            log::limited(
+                "definition-refused",
+                log::Level::Warn,
+                "definition refused",
+                &[
+                    ("client", &self.client_id),
+                    ("path", &refused.path),
+                    ("message", &refused.message),
+                ],
+            );
+        }
+        self.shared().tell(Request::Join {
+            client_id: self.client_id.clone(),
+            mailbox: self.mailbox.clone(),
+            offer,
+            refused,
+        });
+        Ok(())
+    }
+
+    fn renew(&mut self, token: &str) -> Result<(), Ended> {
+        let claims = upgrade::verify(self.shared(), token).map_err(|close| {
+            // Whatever is wrong with a fresh token, it is the token that is bad.
+            Ended::Closing(Close::BadToken(close.to_string()))
+        })?;
+        if claims.client_id != self.client_id {
+            let what = "the fresh token is for another client ID";
+            return Err(Ended::Closing(Close::BadToken(what.into())));
+        }
+        self.channel.renew(claims.ends_at());
+        Ok(())
+    }
+
+    // Writing.
+
+    fn empty_mailbox(&mut self) -> Result<(), Ended> {
+        while !self.blocked
+            && let Some(item) = self.mailbox.pop()
+        {
+            match item {
+                Item::Joined { refused } => {
+                    self.send(channel::registered(&self.client_id, &refused).into())?;
+                }
+                Item::Call(ticket) if ticket.is_ended() => {}
+                Item::Call(ticket) => {
+                    match ticket.call.message(&ticket.id.to_string(), &ticket.body) {
+                        Some(message) => {
+                            ticket.written();
+                            self.channel.called(ticket.id, ticket);
+                            self.send(message.into())?;
+                        }
+                        None => {
+                            let max = limits::MESSAGE_BYTES_MAX;
+                            ticket.end(Reply::Trouble(Trouble::CallTooLarge(max)));
+                        }
+                    }
+                }
+                Item::Cancel { id, reason } => {
+                    if self.channel.forget(id).is_some() {
+                        self.send(channel::cancel(id, reason).into())?;
+                    }
+                }
+                Item::Close(close) => return Err(Ended::Closing(close)),
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_clock(&mut self) -> Result<(), Ended> {
+        let (now, wall) = (self.shared().now(), self.shared().wall());
+        if self.stalled.is_some_and(|since| now.since(since) >= limits::STALL_TIMEOUT) {
+            log::info("client reads nothing", &[("client", &self.client_id)]);
+            return Err(Ended::Lost);
+        }
+        match self.channel.tick(now, wall) {
+            Some(Tick::Ping) => self.write(Message::Ping(Default::default())),
+            Some(Tick::Close(close)) => Err(Ended::Closing(close)),
+            None => Ok(()),
+        }
+    }
+
+    fn send(&mut self, text: Utf8Bytes) -> Result<(), Ended> {
+        self.write(Message::Text(text))
+    }
+
+    fn write(&mut self, message: Message) -> Result<(), Ended> {
+        let written = self.with_context(&mut &[][..], |context, wire| context.write(wire, message));
+        self.written(written)
+    }
+
+    fn flush(&mut self) -> Result<(), Ended> {
+        if self.context.is_none() {
+            return Ok(());
+        }
+        let written = self.with_context(&mut &[][..], |context, wire| context.flush(wire));
+        self.written(written)
+    }
+
+    /// What does not fit the socket stays in the context until it does.
+    fn written(&mut self, written: Result<(), Error>) -> Result<(), Ended> {
+        match written {
+            Ok(()) => {
+                self.blocked = false;
+                self.stalled = None;
+                Ok(())
+            }
+            Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
+                self.blocked = true;
+                let now = self.shared().now();
+                self.stalled.get_or_insert(now);
+                Ok(())
+            }
+            Err(error) => Err(ended_by(error)),
+        }
+    }
+
+    /// Works with the context, which is made if there is none, over `input` and the socket.
+    fn with_context<T>(
+        &mut self,
+        input: &mut &[u8],
+        work: impl FnOnce(&mut WebSocketContext, &mut Wire<'_, '_>) -> T,
+    ) -> T {
+        let context = self.context.get_or_insert_with(|| Box::new(context()));
+        let mut wire = Wire { input, output: self.socket.io.get_ref(), sent: 0 };
+        let result = work(context, &mut wire);
+        let sent = wire.sent;
+        if sent > 0 {
+            // It took something: slow is not stalled.
+            self.stalled = None;
+            self.shared().metrics.channel_sent_bytes.add(sent);
+        }
+        result
+    }
+
+    // The end.
+
+    /// Gives back the calls: those that were written may have run, the others may go elsewhere.
+    fn finish(self, ended: &Ended) -> (Socket, Option<Box<WebSocketContext>>) {
+        let shared = self.socket.shared.clone();
+        let unsent = self.mailbox.close().into_iter().filter_map(|item| match item {
+            Item::Call(ticket) if !ticket.is_ended() => {
+                ticket.unqueue();
+                Some(ticket)
+            }
+            _ => None,
+        });
+        let unsent = unsent.collect();
+        if self.channel.is_registered() {
+            shared.metrics.clients.down();
+        }
+        let code = match ended {
+            Ended::Closing(close) => close.code(),
+            Ended::Closed(code) => *code,
+            Ended::Lost => 1006,
+        };
+        shared.metrics.leave(code);
+        if let Ended::Closing(Close::BadMessage { .. }) = ended {
+            shared.metrics.refusal(Refusal::Channel);
+        }
+        let reason = match ended {
+            Ended::Closing(close) => close.to_string(),
+            Ended::Closed(_) => "closed by the client".to_owned(),
+            Ended::Lost => "the connection broke".to_owned(),
+        };
+        log::info(
+            "connection closed",
+            &[("client", &self.client_id), ("code", &code.to_string()), ("reason", &reason)],
+        );
+        for ticket in self.channel.end() {
+            ticket.end(Reply::Trouble(Trouble::MayHaveRun));
+        }
+        let (client_id, mailbox) = (self.client_id, self.mailbox);
+        shared.tell(Request::Leave { client_id, mailbox, unsent });
+        (self.socket, self.context)
+    }
+}
+
+fn context() -> WebSocketContext {
+    let config = WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(WRITE_BUFFER_BYTES)
+        .max_message_size(Some(limits::MESSAGE_BYTES_MAX))
+        .max_frame_size(Some(limits::MESSAGE_BYTES_MAX));
+    WebSocketContext::new(Role::Server, Some(config))
+}
+
+fn ended_by(error: Error) -> Ended {
+    match error {
+        Error::Capacity(_) => Ended::Closing(Close::TooLarge),
+        Error::Protocol(_) => Ended::Closing(Close::Protocol),
+        Error::Utf8(_) => Ended::Closing(Close::NotUtf8),
+        _ => Ended::Lost,
+    }
+}
+
+/// The socket as a context sees it: reads come from what was received, writes go out at once.
+struct Wire<'a, 'b> {
+    input: &'a mut &'b [u8],
+    output: &'a TcpStream,
+    sent: u64,
+}
+
+impl Read for Wire<'_, '_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.input.is_empty() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        self.input.read(buffer)
+    }
+}
+
+impl Write for Wire<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.output.write(bytes)?;
+        self.sent += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Says why and closes, then lets the client read it: what still comes is discarded for a while, so that
+/// a client in the middle of a large message sees the close code and not a reset. `context` may hold the
+/// end of a message that is half written.
+async fn say_goodbye(socket: &Socket, context: Option<Box<WebSocketContext>>, close: Close) {
+    let mut context = context.unwrap_or_else(|| Box::new(self::context()));
+    let mut memory = InMemory(Vec::new());
+    let fault = (close.code() >= 4000).then(|| Message::text(channel::fault(&close)));
+    let frame = CloseFrame { code: CloseCode::from(close.code()), reason: close.reason().into() };
+    // Writing to memory cannot fail; a context refuses only after a close, and then one is on its way.
+    if let Some(fault) = fault {
+        context.write(&mut memory, fault).ok();
+    }
+    context.close(&mut memory, Some(frame)).ok();
+    if socket.write(&[&memory.0]).await.is_ok() {
+        socket.linger(limits::LINGER).await;
+    }
+}
+
+/// Collects what a context writes.
+struct InMemory(Vec<u8>);
+
+impl Read for InMemory {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(ErrorKind::WouldBlock.into())
+    }
+}
+
+impl Write for InMemory {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

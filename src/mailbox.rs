@@ -1,0 +1,85 @@
+//! A connection's inbox: what the registry and the agents want from it, in order.
+//!
+//! Not a flume queue because fifty thousand of them sleep at once: this one is 100 bytes while empty. It
+//! is bounded by its senders: the registry counts calls and bytes before it puts a call in, and all else
+//! is at most one item per call or register.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use clientmcp_proto::channel::CallId;
+use clientmcp_proto::fault::Close;
+use clientmcp_proto::offer::Refused;
+
+use crate::ticket::Ticket;
+
+pub enum Item {
+    /// The registry took a register; tell the client.
+    Joined {
+        refused: Vec<Refused>,
+    },
+    Call(Rc<Ticket>),
+    Cancel {
+        id: CallId,
+        reason: &'static str,
+    },
+    Close(Close),
+}
+
+#[derive(Default)]
+pub struct Mailbox {
+    queue: RefCell<VecDeque<Item>>,
+    waker: Cell<Option<Waker>>,
+    closed: Cell<bool>,
+    /// Calls of this client that are not ended, written or not.
+    pub calls: Cell<usize>,
+    /// Bytes of the calls that are not written yet.
+    pub queued_bytes: Cell<usize>,
+}
+
+impl Mailbox {
+    pub fn push(&self, item: Item) {
+        if self.closed.get() {
+            return;
+        }
+        self.queue.borrow_mut().push_back(item);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub fn pop(&self) -> Option<Item> {
+        let mut queue = self.queue.borrow_mut();
+        let item = queue.pop_front();
+        if queue.is_empty() {
+            // A sleeping connection keeps no capacity.
+            *queue = VecDeque::new();
+        }
+        item
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.queue.borrow().is_empty()
+    }
+
+    /// Ready when there is something to take out.
+    pub fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_empty() {
+            self.waker.set(Some(cx.waker().clone()));
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
+
+    /// Takes nothing more; returns what was left in it.
+    pub fn close(&self) -> VecDeque<Item> {
+        self.closed.set(true);
+        std::mem::take(&mut self.queue.borrow_mut())
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+}

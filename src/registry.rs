@@ -1,0 +1,628 @@
+//! Who is here. One task owns the map; everyone else sends it a `Request`.
+//!
+//! It never waits for anyone, so one slow client cannot delay another: what it has to say goes into
+//! mailboxes and slots, and a full one is an answer. It matches calls with offers and connections, tells
+//! streams what changed, and remembers the little there is to remember of a 2025-era session. It never
+//! sees a call's answer.
+
+use std::collections::hash_map::{DefaultHasher, HashMap};
+use std::collections::{BTreeSet, VecDeque};
+use std::hash::{Hash, Hasher};
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use clientmcp_proto::agent::{Cancel, Memory, View};
+use clientmcp_proto::client_id::ClientId;
+use clientmcp_proto::fault::{Close, Fault, Trouble};
+use clientmcp_proto::limits;
+use clientmcp_proto::mcp::{Changes, Era, LogLevel};
+use clientmcp_proto::offer::{List, Offer, Refused};
+use clientmcp_proto::time::Instant;
+
+use crate::log;
+use crate::mailbox::{Item, Mailbox};
+use crate::shared::Shared;
+use crate::stream::{End, Slot};
+use crate::ticket::{Reply, Ticket};
+use crate::timers::Timer;
+
+pub enum Request {
+    /// What does this client offer? `memory` is kept for the session, if it names one.
+    Look {
+        client_id: ClientId,
+        memory: Option<(Box<str>, Memory)>,
+        reply: flume::Sender<Seen>,
+    },
+    Call(Rc<Ticket>),
+    Cancel(ClientId, Cancel),
+    /// A notification stream opens; refused when there are too many.
+    Listen {
+        client_id: ClientId,
+        slot: Rc<Slot>,
+        reply: flume::Sender<Result<(), Fault>>,
+    },
+    /// It has ended at the agent's side.
+    Unlisten {
+        client_id: ClientId,
+        slot: Rc<Slot>,
+    },
+    /// DELETE: the session's stream ends and its memory goes.
+    Forget {
+        client_id: ClientId,
+        session: Box<str>,
+    },
+    /// A connection's register was accepted, the first or a later one.
+    Join {
+        client_id: ClientId,
+        mailbox: Rc<Mailbox>,
+        offer: Offer,
+        refused: Vec<Refused>,
+    },
+    /// A connection is over; these calls were never written to it.
+    Leave {
+        client_id: ClientId,
+        mailbox: Rc<Mailbox>,
+        unsent: Vec<Rc<Ticket>>,
+    },
+    /// Stopping, first: what still runs is told that the bridge stops.
+    EndCalls,
+    /// Stopping, then: every client is told to come back later.
+    EndClients,
+    /// Stopping, last: every notification stream is completed.
+    EndStreams,
+}
+
+/// The registry's answer to a look.
+pub struct Seen {
+    pub offer: Option<Rc<Offer>>,
+    /// The memory was refused: the session has no room for it.
+    pub full: bool,
+}
+
+/// Runs the registry until its senders are gone.
+pub async fn run(shared: Rc<Shared>, inbox: flume::Receiver<Request>) {
+    let mut registry = Registry::new(shared.clone());
+    let mut timer = Timer::new(shared.clone());
+    loop {
+        let next = registry.next_deadline();
+        let received = smol::future::or(async { Some(inbox.recv_async().await) }, async {
+            match next {
+                Some(deadline) => timer.until(deadline).await,
+                None => std::future::pending().await,
+            }
+            None
+        })
+        .await;
+        match received {
+            Some(Ok(request)) => registry.handle(request),
+            Some(Err(flume::RecvError::Disconnected)) => return,
+            None => {}
+        }
+        registry.tick();
+    }
+}
+
+struct Registry {
+    shared: Rc<Shared>,
+    started: Instant,
+    clients: HashMap<ClientId, Entry>,
+    /// When to look at which client again; an entry may be out of date, then the look finds nothing.
+    due: BTreeSet<(Instant, ClientId)>,
+    /// Every offer in use by its hash, so that a thousand copies of one application share one.
+    offers: HashMap<u64, Vec<Weak<Offer>>>,
+    sessions: Sessions,
+    stopping: bool,
+    /// When to look for what calls left behind; none without calls since the last time.
+    sweep_at: Option<Instant>,
+}
+
+/// Nobody tells the registry that a call is over, so it looks from time to time.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+
+/// One client ID. Without anything in it the entry is removed.
+#[derive(Default)]
+struct Entry {
+    online: Option<Rc<Mailbox>>,
+    /// What is registered; outlives the connection by the offline grace.
+    offer: Option<Rc<Offer>>,
+    left_at: Option<Instant>,
+    /// What only some clients have; boxed so that a sleeping one is small.
+    busy: Option<Box<Busy>>,
+}
+
+#[derive(Default)]
+struct Busy {
+    streams: Vec<Rc<Slot>>,
+    /// Calls that wait for the client to come back, and until when.
+    parked: VecDeque<(Instant, Rc<Ticket>)>,
+    /// Every call that may still be cancelled by notification.
+    running: Vec<Weak<Ticket>>,
+    /// Lists that changed since the streams were last told, and when they will be.
+    changed: Changes,
+    tell_at: Option<Instant>,
+}
+
+impl Busy {
+    fn is_idle(&self) -> bool {
+        self.streams.is_empty()
+            && self.parked.is_empty()
+            && self.tell_at.is_none()
+            && !self.running.iter().any(is_running)
+    }
+}
+
+fn is_running(ticket: &Weak<Ticket>) -> bool {
+    ticket.upgrade().is_some_and(|ticket| !ticket.is_ended())
+}
+
+impl Entry {
+    fn busy(&mut self) -> &mut Busy {
+        self.busy.get_or_insert_default()
+    }
+
+    fn mailbox(&self) -> Option<&Rc<Mailbox>> {
+        self.online.as_ref().filter(|mailbox| !mailbox.is_closed())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.online.is_none()
+            && self.offer.is_none()
+            && self.left_at.is_none()
+            && self.busy.as_ref().is_none_or(|busy| busy.is_idle())
+    }
+}
+
+impl Registry {
+    fn new(shared: Rc<Shared>) -> Registry {
+        Registry {
+            started: shared.now(),
+            shared,
+            clients: HashMap::new(),
+            due: BTreeSet::new(),
+            offers: HashMap::new(),
+            sessions: Sessions::default(),
+            stopping: false,
+            sweep_at: None,
+        }
+    }
+
+    fn handle(&mut self, request: Request) {
+        match request {
+            Request::Look { client_id, memory, reply } => {
+                let full = memory.is_some_and(|(session, memory)| {
+                    !self.sessions.remember((client_id.clone(), session), memory)
+                });
+                let offer = self.clients.get(&client_id).and_then(|entry| entry.offer.clone());
+                // The agent may have gone meanwhile.
+                reply.send(Seen { offer, full }).ok();
+            }
+            Request::Call(ticket) => self.call(ticket),
+            Request::Cancel(client_id, cancel) => self.cancel(&client_id, &cancel),
+            Request::Listen { client_id, slot, reply } => {
+                let answer = self.listen(client_id, &slot);
+                reply.send(answer).ok();
+            }
+            Request::Unlisten { client_id, slot } => self.unlisten(&client_id, &slot),
+            Request::Forget { client_id, session } => self.forget(client_id, session),
+            Request::Join { client_id, mailbox, offer, refused } => {
+                self.join(client_id, mailbox, offer, refused);
+            }
+            Request::Leave { client_id, mailbox, unsent } => {
+                self.leave(client_id, &mailbox, unsent);
+            }
+            Request::EndCalls => self.end_calls(),
+            Request::EndClients => {
+                for mailbox in self.clients.values().filter_map(Entry::mailbox) {
+                    mailbox.push(Item::Close(Close::Stopping));
+                }
+            }
+            Request::EndStreams => {
+                for slot in self.clients.values().filter_map(|entry| entry.busy.as_ref()) {
+                    slot.streams.iter().for_each(|slot| slot.end(End::Stopping));
+                }
+            }
+        }
+    }
+
+    // Calls.
+
+    fn call(&mut self, ticket: Rc<Ticket>) {
+        let now = self.shared.now();
+        let entry = self.clients.entry(ticket.client_id.clone()).or_default();
+        let running = &mut entry.busy().running;
+        if running.len() == running.capacity() {
+            running.retain(is_running);
+        }
+        running.push(Rc::downgrade(&ticket));
+        self.sweep_at.get_or_insert(now + SWEEP_INTERVAL);
+        if self.stopping {
+            ticket.end(Reply::Trouble(Trouble::Stopping));
+        } else if entry.mailbox().is_some() {
+            dispatch(&self.shared, entry, &ticket);
+        } else {
+            let view = View { client_id: &ticket.client_id, offer: None };
+            ticket.serve_as(View { offer: entry.offer.as_deref(), ..view }.server_info());
+            let grace = self.shared.config.offline_grace;
+            let lately = |since: Instant| now.since(since) < grace;
+            if let Err(fault) = ticket.call.judge(view, &ticket.body) {
+                ticket.end(Reply::Fault(fault));
+            } else if entry.left_at.is_some_and(lately) || lately(self.started) {
+                self.park(now, ticket);
+            } else {
+                ticket.end(Reply::Trouble(Trouble::NotConnected));
+            }
+        }
+    }
+
+    /// Keeps a call until the client is back, or the wait is over.
+    fn park(&mut self, now: Instant, ticket: Rc<Ticket>) {
+        let until = now + self.shared.config.reconnect_wait;
+        self.look_again(until, &ticket.client_id);
+        let entry = self.clients.entry(ticket.client_id.clone()).or_default();
+        let busy = entry.busy();
+        busy.parked.retain(|(_, other)| !other.is_ended());
+        if busy.parked.len() >= self.shared.config.calls_per_client_max {
+            let max = self.shared.config.calls_per_client_max;
+            ticket.end(Reply::Trouble(Trouble::TooManyCalls(max)));
+            return;
+        }
+        busy.parked.push_back((until, ticket));
+    }
+
+    /// Ends the one running call that fits; with none or several nothing happens.
+    fn cancel(&mut self, client_id: &ClientId, cancel: &Cancel) {
+        let Some(busy) = self.clients.get(client_id).and_then(|entry| entry.busy.as_ref()) else {
+            return;
+        };
+        let fits = |ticket: &Rc<Ticket>| {
+            !ticket.is_ended()
+                && ticket.call.request_key() == cancel.request
+                && match &cancel.session {
+                    Some(session) => {
+                        ticket.call.era == Era::Legacy && ticket.call.session == *session
+                    }
+                    None => true,
+                }
+        };
+        let mut found = busy.running.iter().filter_map(Weak::upgrade).filter(fits);
+        if let (Some(ticket), None) = (found.next(), found.next()) {
+            ticket.cancel();
+        }
+    }
+
+    fn end_calls(&mut self) {
+        self.stopping = true;
+        for entry in self.clients.values_mut() {
+            let Some(busy) = entry.busy.as_mut() else { continue };
+            busy.parked.clear();
+            for ticket in busy.running.drain(..).filter_map(|ticket| ticket.upgrade()) {
+                ticket.give_up(Trouble::Stopping, "the bridge is stopping");
+            }
+        }
+    }
+
+    // Clients.
+
+    fn join(
+        &mut self,
+        client_id: ClientId,
+        mailbox: Rc<Mailbox>,
+        offer: Offer,
+        refused: Vec<Refused>,
+    ) {
+        let offer = self.shared_offer(offer);
+        let entry = self.clients.entry(client_id.clone()).or_default();
+        let again = entry.online.as_ref().is_some_and(|old| Rc::ptr_eq(old, &mailbox));
+        if !again {
+            if let Some(old) = entry.online.replace(mailbox.clone()) {
+                old.push(Item::Close(Close::Replaced));
+                log::info("client replaced by a newer connection", &[("client", &client_id)]);
+            } else {
+                log::info("client joined", &[("client", &client_id)]);
+            }
+            self.shared.metrics.joins.count();
+        }
+        entry.left_at = None;
+        let changes = changes_between(entry.offer.as_deref(), Some(&offer));
+        let before = entry.offer.replace(offer);
+        mailbox.push(Item::Joined { refused });
+        let parked = entry.busy.as_mut().map(|busy| std::mem::take(&mut busy.parked));
+        for (_, ticket) in parked.into_iter().flatten() {
+            if !ticket.is_ended() {
+                dispatch(&self.shared, entry, &ticket);
+            }
+        }
+        self.drop_offer(before);
+        self.changed(&client_id, changes);
+    }
+
+    fn leave(&mut self, client_id: ClientId, mailbox: &Rc<Mailbox>, unsent: Vec<Rc<Ticket>>) {
+        let now = self.shared.now();
+        let Some(entry) = self.clients.get_mut(&client_id) else { return };
+        if entry.online.as_ref().is_some_and(|online| Rc::ptr_eq(online, mailbox)) {
+            entry.online = None;
+            entry.left_at = Some(now);
+            log::info("client left", &[("client", &client_id)]);
+            self.look_again(now + self.shared.config.offline_grace, &client_id);
+        }
+        for ticket in unsent {
+            let Some(entry) = self.clients.get_mut(&client_id) else { return };
+            if self.stopping {
+                ticket.end(Reply::Trouble(Trouble::Stopping));
+            } else if entry.mailbox().is_some() {
+                dispatch(&self.shared, entry, &ticket);
+            } else {
+                self.park(now, ticket);
+            }
+        }
+    }
+
+    /// The one copy of this offer.
+    fn shared_offer(&mut self, offer: Offer) -> Rc<Offer> {
+        let same = self.offers.entry(hash(&offer)).or_default();
+        same.retain(|other| other.strong_count() > 0);
+        if let Some(known) = same.iter().filter_map(Weak::upgrade).find(|known| **known == offer) {
+            return known;
+        }
+        let offer = Rc::new(offer);
+        same.push(Rc::downgrade(&offer));
+        offer
+    }
+
+    /// Lets go of an offer, and of its place in the index when this was its last use.
+    fn drop_offer(&mut self, offer: Option<Rc<Offer>>) {
+        let Some(offer) = offer.filter(|offer| Rc::strong_count(offer) == 1) else { return };
+        let key = hash(&offer);
+        drop(offer);
+        if let Some(same) = self.offers.get_mut(&key) {
+            same.retain(|other| other.strong_count() > 0);
+            if same.is_empty() {
+                self.offers.remove(&key);
+            }
+        }
+    }
+
+    // Streams.
+
+    fn listen(&mut self, client_id: ClientId, slot: &Rc<Slot>) -> Result<(), Fault> {
+        let max = self.shared.config.streams_per_client_max;
+        let streams = &mut self.clients.entry(client_id.clone()).or_default().busy().streams;
+        if let Some(session) = &slot.listen.session {
+            // One stream a session: an agent that lost the old one without noticing gets through.
+            streams.retain(|other| {
+                let same = other.listen.session.as_ref() == Some(session);
+                if same {
+                    other.end(End::Replaced);
+                }
+                !same
+            });
+        }
+        if streams.len() >= max {
+            log::limited(
+                "max-streams",
+                log::Level::Warn,
+                "too many notification streams",
+                &[("client", &client_id)],
+            );
+            self.tidy(&client_id);
+            return Err(Fault::TooManyStreams(max));
+        }
+        streams.push(slot.clone());
+        Ok(())
+    }
+
+    fn unlisten(&mut self, client_id: &ClientId, slot: &Rc<Slot>) {
+        if let Some(busy) = self.clients.get_mut(client_id).and_then(|entry| entry.busy.as_mut()) {
+            busy.streams.retain(|other| !Rc::ptr_eq(other, slot));
+        }
+        self.tidy(client_id);
+    }
+
+    fn forget(&mut self, client_id: ClientId, session: Box<str>) {
+        if let Some(busy) = self.clients.get(&client_id).and_then(|entry| entry.busy.as_ref()) {
+            let of_session = |slot: &&Rc<Slot>| slot.listen.session.as_ref() == Some(&session);
+            busy.streams.iter().filter(of_session).for_each(|slot| slot.end(End::Replaced));
+        }
+        self.sessions.forget(&(client_id, session));
+    }
+
+    /// Notes what changed; the streams are told a moment later, all changes of that moment at once.
+    fn changed(&mut self, client_id: &ClientId, changes: Changes) {
+        let Some(entry) = self.clients.get_mut(client_id) else { return };
+        let Some(busy) = entry.busy.as_mut().filter(|busy| !busy.streams.is_empty()) else {
+            return;
+        };
+        if changes.is_empty() {
+            return;
+        }
+        busy.changed = busy.changed.with(changes);
+        if busy.tell_at.is_none() {
+            let at = self.shared.now() + limits::CHANGE_INTERVAL;
+            busy.tell_at = Some(at);
+            self.look_again(at, client_id);
+        }
+    }
+
+    // Time.
+
+    fn look_again(&mut self, at: Instant, client_id: &ClientId) {
+        self.due.insert((at, client_id.clone()));
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let due = self.due.first().map(|(at, _)| *at);
+        due.into_iter().chain(self.sweep_at).min()
+    }
+
+    fn tick(&mut self) {
+        let now = self.shared.now();
+        while self.due.first().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, client_id)) = self.due.pop_first() {
+                self.look(now, &client_id);
+            }
+        }
+        if self.sweep_at.is_some_and(|at| at <= now) {
+            self.sweep_at = None;
+            self.clients.retain(|_, entry| {
+                if let Some(busy) = entry.busy.as_mut() {
+                    busy.running.retain(is_running);
+                    if !busy.running.is_empty() {
+                        self.sweep_at = Some(now + SWEEP_INTERVAL);
+                    } else if busy.is_idle() {
+                        entry.busy = None;
+                    }
+                }
+                !entry.is_empty()
+            });
+        }
+    }
+
+    /// Does what has become due for one client.
+    fn look(&mut self, now: Instant, client_id: &ClientId) {
+        let grace = self.shared.config.offline_grace;
+        let Some(entry) = self.clients.get_mut(client_id) else { return };
+        if let Some(busy) = entry.busy.as_mut() {
+            while busy.parked.front().is_some_and(|(until, _)| *until <= now) {
+                if let Some((_, ticket)) = busy.parked.pop_front() {
+                    ticket.end(Reply::Trouble(Trouble::NotConnected));
+                }
+            }
+            if busy.tell_at.is_some_and(|at| at <= now) {
+                busy.tell_at = None;
+                let changed = std::mem::take(&mut busy.changed);
+                busy.streams.iter().for_each(|slot| slot.changed(changed));
+            }
+        }
+        if entry.left_at.is_some_and(|left| now.since(left) >= grace) {
+            entry.left_at = None;
+            let offer = entry.offer.take();
+            let changes = changes_between(offer.as_deref(), None);
+            self.drop_offer(offer);
+            self.changed(client_id, changes);
+        }
+        self.tidy(client_id);
+    }
+
+    fn tidy(&mut self, client_id: &ClientId) {
+        if let Some(entry) = self.clients.get_mut(client_id) {
+            if entry.busy.as_ref().is_some_and(|busy| busy.is_idle()) {
+                entry.busy = None;
+            }
+            if entry.is_empty() {
+                self.clients.remove(client_id);
+            }
+        }
+    }
+}
+
+/// Puts a call into the mailbox of a client that is there, or says why not.
+fn dispatch(shared: &Shared, entry: &Entry, ticket: &Rc<Ticket>) {
+    let Some(mailbox) = entry.mailbox() else { return };
+    let view = View { client_id: &ticket.client_id, offer: entry.offer.as_deref() };
+    ticket.serve_as(view.server_info());
+    let config = &shared.config;
+    if let Err(fault) = ticket.call.judge(view, &ticket.body) {
+        ticket.end(Reply::Fault(fault));
+    } else if mailbox.calls.get() >= config.calls_per_client_max {
+        log::limited(
+            "max-calls",
+            log::Level::Warn,
+            "too many running calls",
+            &[("client", &ticket.client_id)],
+        );
+        ticket.end(Reply::Trouble(Trouble::TooManyCalls(config.calls_per_client_max)));
+    } else if mailbox.queued_bytes.get() + ticket.bytes() > config.queued_bytes_per_client_max {
+        log::limited(
+            "max-queued-bytes",
+            log::Level::Warn,
+            "a client's queue is full",
+            &[("client", &ticket.client_id)],
+        );
+        ticket.end(Reply::Trouble(Trouble::QueueFull));
+    } else {
+        ticket.queue(mailbox);
+    }
+}
+
+/// Which lists differ; with nobody registered every list is empty.
+fn changes_between(before: Option<&Offer>, after: Option<&Offer>) -> Changes {
+    [
+        (List::Tools, Changes::TOOLS),
+        (List::Prompts, Changes::PROMPTS),
+        (List::Resources, Changes::RESOURCES),
+        (List::ResourceTemplates, Changes::RESOURCES),
+    ]
+    .into_iter()
+    .filter(|(list, _)| match (before, after) {
+        (Some(before), Some(after)) => !before.same_list(after, *list),
+        (Some(one), None) | (None, Some(one)) => {
+            one.list(*list).is_some_and(|mut l| l.next().is_some())
+        }
+        (None, None) => false,
+    })
+    .fold(Changes::NONE, |changes, (_, change)| changes.with(change))
+}
+
+fn hash(offer: &Offer) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    offer.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The two things a 2025-era session may ask to be remembered. Bounded; lost with the bridge.
+#[derive(Default)]
+struct Sessions {
+    known: HashMap<SessionKey, Session>,
+    /// Oldest first; may name sessions that are gone.
+    order: VecDeque<SessionKey>,
+}
+
+type SessionKey = (ClientId, Box<str>);
+
+#[derive(Default)]
+struct Session {
+    level: Option<LogLevel>,
+    uris: BTreeSet<Box<str>>,
+}
+
+impl Sessions {
+    /// Whether there was room.
+    fn remember(&mut self, key: SessionKey, memory: Memory) -> bool {
+        let known = self.known.contains_key(&key);
+        match memory {
+            Memory::Unsubscribe(uri) => {
+                if let Some(session) = self.known.get_mut(&key) {
+                    session.uris.remove(&uri);
+                }
+                return true;
+            }
+            Memory::Level(level) => {
+                self.known.entry(key.clone()).or_default().level = Some(level);
+            }
+            Memory::Subscribe(uri) => {
+                let session = self.known.entry(key.clone()).or_default();
+                let full = session.uris.len() >= limits::SUBSCRIPTIONS_PER_SESSION_MAX;
+                if full && !session.uris.contains(&uri) {
+                    return false;
+                }
+                session.uris.insert(uri);
+            }
+        }
+        if !known {
+            self.order.push_back(key);
+        }
+        while self.known.len() > limits::SESSIONS_MAX {
+            match self.order.pop_front() {
+                Some(oldest) => self.known.remove(&oldest),
+                None => break,
+            };
+        }
+        true
+    }
+
+    fn forget(&mut self, key: &SessionKey) {
+        if self.known.remove(key).is_some() {
+            self.order.retain(|other| other != key);
+        }
+    }
+}

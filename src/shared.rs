@@ -1,0 +1,107 @@
+//! What every task of one bridge can reach: the configuration, the clocks, the way to the registry.
+//!
+//! One thread owns it all, so it is shared by `Rc` and counted in cells. No state of a client or an agent
+//! lives here; that is the registry's and the connections'.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clientmcp_proto::channel::CallId;
+use clientmcp_proto::time::{Instant, UnixSeconds};
+use clientmcp_proto::token::Secrets;
+use smol::LocalExecutor;
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::registry::Request;
+use crate::timers::Timers;
+
+/// How much one read from a socket may bring, in bytes. One buffer of this size serves every
+/// connection in turn, so that a sleeping one needs none.
+const SCRATCH_BYTES: usize = 64 << 10;
+
+pub struct Shared {
+    pub config: Config,
+    pub secrets: RefCell<Rc<Secrets>>,
+    pub metrics: Metrics,
+    pub timers: Timers,
+    pub registry: flume::Sender<Request>,
+    /// Where every read lands first. Borrowed only between two awaits, never across one.
+    pub scratch: RefCell<Box<[u8]>>,
+    /// The bridge was asked to stop: new work is refused.
+    pub draining: Cell<bool>,
+    /// Open client connections, registered or not.
+    pub clients: Cell<usize>,
+    /// Requests whose answer is not completely written.
+    pub answering: Cell<usize>,
+    /// Open connections by peer address, counted only when they are limited.
+    pub by_address: RefCell<HashMap<IpAddr, usize>>,
+    executor: Rc<LocalExecutor<'static>>,
+    started: std::time::Instant,
+    next_call: Cell<u64>,
+}
+
+impl Shared {
+    pub fn new(
+        config: Config,
+        secrets: Secrets,
+        registry: flume::Sender<Request>,
+        executor: Rc<LocalExecutor<'static>>,
+    ) -> Rc<Shared> {
+        Rc::new(Shared {
+            config,
+            secrets: RefCell::new(Rc::new(secrets)),
+            metrics: Metrics::default(),
+            timers: Timers::default(),
+            registry,
+            scratch: RefCell::new(vec![0; SCRATCH_BYTES].into()),
+            draining: Cell::new(false),
+            clients: Cell::new(0),
+            answering: Cell::new(0),
+            by_address: RefCell::default(),
+            executor,
+            started: std::time::Instant::now(),
+            next_call: Cell::new(1),
+        })
+    }
+
+    /// Starts a task that goes on by itself.
+    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.executor.spawn(task).detach();
+    }
+
+    pub fn now(&self) -> Instant {
+        Instant(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub fn wall(&self) -> UnixSeconds {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        UnixSeconds(since.as_secs())
+    }
+
+    pub fn secrets(&self) -> Rc<Secrets> {
+        self.secrets.borrow().clone()
+    }
+
+    pub fn next_call_id(&self) -> CallId {
+        let id = self.next_call.get();
+        self.next_call.set(id + 1);
+        CallId(id)
+    }
+
+    /// Sends to the registry. It never waits, so this never does: its inbox is unbounded because every
+    /// sender is itself bounded (one request per agent connection, a handful per client).
+    pub fn tell(&self, request: Request) {
+        // The registry ends only with the bridge; then nobody is left to be told anything.
+        self.registry.send(request).ok();
+    }
+}
+
+/// 64 bits from the kernel.
+pub fn random_u64() -> u64 {
+    getrandom::u64().expect("the kernel gives random bytes after boot, or nothing here is safe")
+}

@@ -1,0 +1,124 @@
+//! From an HTTP request to a client's WebSocket: who may, and as whom (RFC 6455 §4.2; SPEC, Tokens).
+//!
+//! What is wrong with the handshake itself is an HTTP answer. What is wrong with the token is told after
+//! it, by a close code, because a browser cannot see an HTTP status.
+
+use async_tungstenite::tungstenite::handshake::derive_accept_key;
+use clientmcp_proto::answer::Response;
+use clientmcp_proto::channel::{BEARER_PREFIX, SUBPROTOCOL};
+use clientmcp_proto::fault::Close;
+use clientmcp_proto::token::{self, Claims};
+use data_encoding::BASE64;
+
+use crate::admission;
+use crate::connection;
+use crate::head::Head;
+use crate::http::bearer;
+use crate::metrics::Refusal;
+use crate::shared::Shared;
+use crate::socket::Socket;
+
+/// What the token said: join as this client, or go for this reason.
+pub type Verdict = Result<Claims, Close>;
+
+/// Judges a request for `/connect`; on success returns the answer that completes the handshake.
+/// `crowded`: the address it comes from has too many connections.
+pub fn judge(
+    shared: &Shared,
+    head: &Head,
+    id: Option<&str>,
+    crowded: bool,
+) -> Result<(String, Verdict), Response> {
+    if head.method != "GET" {
+        return Err(Response::text(405, "A client connects by GET.").with("Allow", "GET"));
+    }
+    if !head.frame.upgrade {
+        let what = "This is a WebSocket endpoint: connect with an upgrade.";
+        return Err(Response::text(426, what)
+            .with("Upgrade", "websocket")
+            .with("Connection", "Upgrade"));
+    }
+    if head.field("sec-websocket-version").as_deref() != Some("13") {
+        let what = "Expected Sec-WebSocket-Version: 13.";
+        return Err(Response::text(426, what)
+            .with("Sec-WebSocket-Version", "13")
+            .with("Upgrade", "websocket")
+            .with("Connection", "Upgrade"));
+    }
+    let key = head.field("sec-websocket-key").unwrap_or_default();
+    if BASE64.decode(key.as_bytes()).map(|bytes| bytes.len()) != Ok(16) {
+        let what = "Expected a Sec-WebSocket-Key of 16 bytes in Base64.";
+        return Err(Response::text(400, what));
+    }
+    let offered = head.field("sec-websocket-protocol").unwrap_or_default();
+    let mut offered = offered.split(',').map(str::trim);
+    if !offered.clone().any(|protocol| protocol == SUBPROTOCOL) {
+        let what = format!("Expected the subprotocol {SUBPROTOCOL} among those offered.");
+        return Err(Response::text(400, &what));
+    }
+    if shared.draining.get() {
+        shared.metrics.refusal(Refusal::Stopping);
+        let what = "The bridge is stopping; come back later.";
+        return Err(Response::text(503, what).with("Retry-After", "2"));
+    }
+    let accept = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {}\r\nSec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\r\n",
+        derive_accept_key(key.as_bytes())
+    );
+    let token = offered.find_map(|protocol| protocol.strip_prefix(BEARER_PREFIX));
+    let token = token.map(str::to_owned).or_else(|| bearer(head));
+    if crowded {
+        let close = Close::Limit("too many connections from this address; come back later");
+        return Ok((accept, Err(close)));
+    }
+    Ok((accept, verdict(shared, token.as_deref(), id)))
+}
+
+fn verdict(shared: &Shared, token: Option<&str>, id: Option<&str>) -> Verdict {
+    if shared.clients.get() >= shared.config.clients_max {
+        shared.metrics.refusal(Refusal::Clients);
+        return Err(Close::Limit("too many clients are connected; come back later"));
+    }
+    let Some(token) = token else {
+        shared.metrics.refusal(Refusal::Token);
+        let what = "no token: offer the subprotocol clientmcp.bearer.<token>";
+        return Err(Close::BadToken(what.to_owned()));
+    };
+    let claims = verify(shared, token)?;
+    if id.is_some_and(|id| id != claims.client_id.as_str()) {
+        shared.metrics.refusal(Refusal::Forbidden);
+        return Err(Close::Forbidden("the client ID in the path is not the one of the token"));
+    }
+    Ok(claims)
+}
+
+/// A token that lets its bearer connect.
+pub fn verify(shared: &Shared, token: &str) -> Verdict {
+    let audience = shared.config.audience.as_deref();
+    let claims = token::verify(token, &shared.secrets(), audience, shared.wall());
+    let claims = claims.map_err(|error| {
+        shared.metrics.refusal(Refusal::Token);
+        Close::BadToken(error.to_string())
+    })?;
+    if !claims.may_connect {
+        shared.metrics.refusal(Refusal::Forbidden);
+        return Err(Close::Forbidden("this token lacks the scope `client`"));
+    }
+    Ok(claims)
+}
+
+/// Lets the connection go on as a WebSocket, in a task of its own. `leftover` was read behind the head.
+pub fn start(socket: Socket, leftover: Vec<u8>, verdict: Verdict, place: admission::Place) {
+    let shared = socket.shared.clone();
+    match verdict {
+        Ok(claims) => shared.spawn(async move {
+            connection::run(socket, leftover, claims).await;
+            drop(place);
+        }),
+        Err(close) => shared.spawn(async move {
+            connection::refuse(socket, close).await;
+            drop(place);
+        }),
+    }
+}
