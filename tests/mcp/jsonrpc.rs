@@ -307,3 +307,20 @@ fn deep_nesting_passes_to_a_point_and_is_then_a_parse_error() {
     }
     assert_eq!(desk.send(&Ask::old("1", "ping", "{}")).code(), None);
 }
+
+#[test]
+fn a_call_without_an_id_runs_nothing() {
+    let desk = Desk::open();
+    let mut client = desk.client(&register(&[ADD]));
+    for body in [
+        r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"add"}}"#,
+        r#"{"jsonrpc":"2.0","method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#,
+    ] {
+        // JSON-RPC calls this a notification, and notifications are never answered.
+        let answer = desk.send(&Ask::post(body));
+        assert_eq!(answer.status, 202, "{body}: {answer}");
+        assert!(answer.body.is_empty(), "{body}: {answer}");
+    }
+    client.hears_nothing(0.2);
+}

@@ -220,7 +220,14 @@ fn ping_answers_an_empty_result() {
 fn an_unknown_method_is_200_because_404_means_a_lost_session() {
     let desk = Desk::open();
     let _client = desk.client(&register(&[ADD]));
-    for method in ["tools/run", "sampling/createMessage", "rpc.discover", "", "prompts/list"] {
+    for method in [
+        "tools/run",
+        "sampling/createMessage",
+        "rpc.discover",
+        "",
+        "prompts/list",
+        "notifications/initialized",
+    ] {
         let ask = Ask::old("3", method, "{}").header("Mcp-Session-Id", "s");
         let answer = desk.send(&ask);
         assert_eq!((answer.status, answer.code()), (200, Some(-32601)), "{method:?}: {answer}");

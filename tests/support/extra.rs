@@ -25,8 +25,8 @@ pub const SUB: &str =
 pub const INITIALIZE: &str =
     r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}"#;
 
-/// How long an answer may take; the longest planned wait is a third of it.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long an answer may take; the longest planned wait is half of it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A register of these raw tool definitions.
 pub fn register(tools: &[&str]) -> String {
