@@ -1,4 +1,5 @@
-//! JSON-RPC itself (SPEC §5, §5.3): IDs, members named twice, responses, and texts that are no JSON.
+//! JSON-RPC itself (SPEC §5, §5.3): IDs, members named twice, responses, and texts that are no
+//! JSON.
 
 use crate::extra::{ADD, Answer, Ask, Desk, register};
 

@@ -1,5 +1,5 @@
-//! The 2025 era's own things (SPEC §5.4): initialize, sessions, the GET stream, DELETE, notifications,
-//! ping, log levels, subscriptions.
+//! The 2025 era's own things (SPEC §5.4): initialize, sessions, the GET stream, DELETE,
+//! notifications, ping, log levels, subscriptions.
 
 use std::time::{Duration, Instant};
 
@@ -249,7 +249,8 @@ fn set_level_takes_the_eight_levels_and_no_other() {
     }
 }
 
-/// Has the client log at every level during a call of this session, and returns the levels that came.
+/// Has the client log at every level during a call of this session, and returns the levels that
+/// came.
 fn levels_heard(desk: &Desk, client: &mut Client, session: Option<&str>) -> Vec<String> {
     let mut ask = Ask::old("1", "tools/call", r#"{"name":"add"}"#);
     if let Some(session) = session {

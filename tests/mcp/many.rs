@@ -109,7 +109,8 @@ impl Dice {
     }
 }
 
-/// Answers every call with its own number, some of them late, until `over`, the close, or `lifetime`.
+/// Answers every call with its own number, some of them late, until `over`, the close, or
+/// `lifetime`.
 fn echoes(client: &mut Client, dice: &mut Dice, over: &AtomicBool, lifetime: Duration) {
     let until = Instant::now() + lifetime;
     while !over.load(Ordering::Relaxed) && Instant::now() < until {

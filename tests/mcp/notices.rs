@@ -1,5 +1,5 @@
-//! What streams are told (SPEC §5.5): `list_changed` for exactly the lists that changed, gathered, and
-//! nothing when nothing changed.
+//! What streams are told (SPEC §5.5): `list_changed` for exactly the lists that changed, gathered,
+//! and nothing when nothing changed.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use crate::support::Event;
 
 const SUM: &str = r#"{"name":"sum","inputSchema":{"type":"object"}}"#;
 
-/// The methods of the notifications that come, sorted: at least `least` of them, however long a busy
-/// machine takes, and all that come in the `time` after.
+/// The methods of the notifications that come, sorted: at least `least` of them, however long a
+/// busy machine takes, and all that come in the `time` after.
 fn methods(stream: &mut Stream, least: usize, time: f64) -> Vec<String> {
     let mut records: Vec<String> = (0..least).map(|_| stream.event(5.0)).collect();
     let (more, end) = stream.events_for(time);

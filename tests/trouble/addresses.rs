@@ -1,4 +1,5 @@
-//! Where it listens (SPEC §3, §6): several addresses, a base path, metrics on their own address only.
+//! Where it listens (SPEC §3, §6): several addresses, a base path, metrics on their own address
+//! only.
 
 use std::net::SocketAddr;
 use std::time::Duration;

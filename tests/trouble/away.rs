@@ -1,5 +1,5 @@
-//! Clients that are not there (SPEC §5.3, §5.5): at once, after a wait, or back in time; and what lists say
-//! meanwhile. All with short times.
+//! Clients that are not there (SPEC §5.3, §5.5): at once, after a wait, or back in time; and what
+//! lists say meanwhile. All with short times.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! SIGHUP (SPEC §6): secrets are rotated without a restart, and a file that cannot be used changes nothing.
+//! SIGHUP (SPEC §6): secrets are rotated without a restart, and a file that cannot be used changes
+//! nothing.
 
 use std::path::PathBuf;
 use std::time::Duration;

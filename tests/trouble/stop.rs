@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT (SPEC §6): what is refused, what may finish, who is told what, and in which order.
+//! SIGTERM and SIGINT (SPEC §6): what is refused, what may finish, who is told what, and in which
+//! order.
 
 use std::time::{Duration, Instant};
 
