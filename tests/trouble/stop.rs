@@ -98,7 +98,8 @@ fn a_call_that_does_not_finish_ends_with_words_before_the_client_is_closed() {
     let (_, end) = get.events_for(3.0);
     assert_eq!(end, Event::End);
     assert_eq!(bridge.wait_exit(Duration::from_secs(3)).code(), Some(0), "{}", bridge.log());
-    assert!(asked.elapsed() < Duration::from_secs(4), "bounded: {:?}", asked.elapsed());
+    // The drain time, and up to 2 s each for a client and a stream that do not hang up themselves.
+    assert!(asked.elapsed() < Duration::from_secs(7), "bounded: {:?}", asked.elapsed());
 }
 
 #[test]
