@@ -262,7 +262,7 @@ impl Config {
     pub fn fit_to_file_limit(&mut self) {
         let fitting = clients_fitting(self.clients_max, raise_file_limit());
         if fitting < self.clients_max {
-            log::info(
+            log::debug(
                 "--max-clients lowered to what the file limit (RLIMIT_NOFILE) allows",
                 &[("asked", &self.clients_max), ("clients", &fitting)],
             );

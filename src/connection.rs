@@ -58,12 +58,17 @@ pub async fn run(socket: Socket, leftover: Vec<u8>, claims: Claims) {
     let shared = socket.shared.clone();
     shared.clients.set(shared.clients.get() + 1);
     let mut connection = Connection::new(socket, claims);
+    shared.met(&connection.mailbox);
     let ended = connection.live(leftover).await;
     let (socket, context) = connection.finish(&ended);
-    if let Ended::Closing(close) = ended {
-        say_goodbye(&socket, context, close).await;
-    }
+    let told = match ended {
+        Ended::Closing(close) => say_goodbye(&socket, context, close).await,
+        Ended::Closed(_) | Ended::Lost => false,
+    };
     shared.clients.set(shared.clients.get() - 1);
+    if told {
+        socket.linger(limits::LINGER).await;
+    }
 }
 
 /// Tells a client that was not let in why, and ends its connection.
@@ -74,7 +79,9 @@ pub async fn refuse(socket: Socket, close: Close) {
         "client refused",
         &[("code", &close.code().to_string()), ("reason", &close.to_string())],
     );
-    say_goodbye(&socket, None, close).await;
+    if say_goodbye(&socket, None, close).await {
+        socket.linger(limits::LINGER).await;
+    }
 }
 
 struct Connection {
@@ -243,6 +250,7 @@ impl Connection {
         if !self.channel.is_registered() {
             self.shared().metrics.clients.up();
             self.channel.joined();
+            self.mailbox.registered.set(true);
         }
         for refused in &refused {
             log::limited(
@@ -468,10 +476,14 @@ impl Write for Wire<'_, '_> {
     }
 }
 
-/// Says why and closes, then lets the client read it: what still comes is discarded for a while, so that
-/// a client in the middle of a large message sees the close code and not a reset. `context` may hold the
-/// end of a message that is half written.
-async fn say_goodbye(socket: &Socket, context: Option<Box<WebSocketContext>>, close: Close) {
+/// Says why and closes; whether that could be written. The client must be given time to read it, so that
+/// one in the middle of a large message sees the close code and not a reset. `context` may hold the end
+/// of a message that is half written.
+async fn say_goodbye(
+    socket: &Socket,
+    context: Option<Box<WebSocketContext>>,
+    close: Close,
+) -> bool {
     let mut context = context.unwrap_or_else(|| Box::new(self::context()));
     let mut memory = InMemory(Vec::new());
     let fault = (close.code() >= 4000).then(|| Message::text(channel::fault(&close)));
@@ -481,9 +493,7 @@ async fn say_goodbye(socket: &Socket, context: Option<Box<WebSocketContext>>, cl
         context.write(&mut memory, fault).ok();
     }
     context.close(&mut memory, Some(frame)).ok();
-    if socket.write(&[&memory.0]).await.is_ok() {
-        socket.linger(limits::LINGER).await;
-    }
+    socket.write(&[&memory.0]).await.is_ok()
 }
 
 /// Collects what a context writes.

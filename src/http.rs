@@ -175,6 +175,21 @@ impl Connection {
             close: !frame.keep_alive || frame.http_10,
             ..Exchange::default()
         };
+        let field = |wanted: &'static str| {
+            let fields = frame.fields(&self.buffer);
+            fields
+                .filter(move |(name, _)| name.eq_ignore_ascii_case(wanted))
+                .map(|(_, value)| value)
+        };
+        // Two origins are none that could be allowed.
+        let mut origins = field("origin");
+        exchange.origin = match (origins.next(), origins.next()) {
+            (Some(origin), None) if self.origins.allow(origin) => Some(origin.to_owned()),
+            _ => None,
+        };
+        drop(origins);
+        let address = self.address(field("x-forwarded-for").last());
+        exchange.crowded = !self.place.count(address);
         let route = if self.only_metrics {
             Route::metrics(frame.target(&self.buffer))
         } else {
@@ -182,9 +197,11 @@ impl Connection {
         };
         let method = frame.method(&self.buffer);
         let allowed = allowed_methods(&route);
-        if route == Route::NotFound || !allowed.contains(&method) {
+        if !allowed.contains(&method) {
             self.shared().metrics.refusal(Refusal::Route);
-            let response = if route == Route::NotFound {
+            let response = if exchange.crowded {
+                Response::fault(Era::Legacy, None, &Fault::TooManyConnections)
+            } else if allowed.is_empty() {
                 Response::text(404, "Not found.")
             } else {
                 let what = format!("This path serves {}.", allowed.join(", "));
@@ -200,13 +217,7 @@ impl Connection {
             Err(error) => return self.refuse_http(400, &format!("{error}.")).await,
         };
         self.buffer.drain(..consumed);
-        if let Some(origin) = head.field("origin")
-            && self.origins.allow(&origin)
-        {
-            exchange.origin = Some(origin.into_owned());
-        }
         exchange.unread_body(&head.frame);
-        exchange.crowded = !self.place.count(self.address(&head));
         match route {
             Route::Mcp(id) => self.mcp(exchange, head, id).await,
             Route::Connect(id) => self.connect(exchange, head, id).await,
@@ -221,16 +232,18 @@ impl Connection {
     }
 
     /// Where a request comes from: the peer, or what a proxy that is trusted says of it.
-    fn address(&self, head: &Head) -> IpAddr {
+    fn address(&self, forwarded_for: Option<&str>) -> IpAddr {
         if !self.shared().config.trusted_proxies.contains(&self.peer) {
             return self.peer;
         }
-        let forwarded = head.field("x-forwarded-for").unwrap_or_default();
-        let last = forwarded.rsplit(',').next().unwrap_or_default().trim();
+        let last = forwarded_for.unwrap_or_default().rsplit(',').next().unwrap_or_default().trim();
         last.parse().map_or(self.peer, |address: IpAddr| address.to_canonical())
     }
 
     async fn health(&mut self, exchange: Exchange) -> Next {
+        if exchange.crowded {
+            return self.refuse(exchange, &Fault::TooManyConnections).await;
+        }
         let response = match self.shared().draining.get() {
             true => Response::text(503, "draining"),
             false => Response::text(200, "ok"),
@@ -620,8 +633,9 @@ fn allowed_methods(route: &Route) -> &'static [&'static str] {
         Route::Mcp(_) => &["POST", "GET", "DELETE", "OPTIONS"],
         Route::Connect(_) => &["GET"],
         Route::Health => &["GET", "HEAD"],
-        Route::Demo | Route::Metrics => &["GET", "HEAD"],
-        Route::NotFound => &[],
+        Route::Metrics => &["GET", "HEAD"],
+        // The demo page comes with a later release.
+        Route::Demo | Route::NotFound => &[],
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Mailbox {
     queue: RefCell<VecDeque<Item>>,
     waker: Cell<Option<Waker>>,
     closed: Cell<bool>,
+    /// The registry knows whose it is.
+    pub registered: Cell<bool>,
     /// Calls of this client that are not ended, written or not.
     pub calls: Cell<usize>,
     /// Bytes of the calls that are not written yet.

@@ -1,15 +1,17 @@
 //! Runs the bridge: binds, serves, and stops in order when it is asked to.
 
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use async_signal::{Signal, Signals};
+use clientmcp_proto::fault::Close;
 use clientmcp_proto::time::Instant;
 use smol::LocalExecutor;
 use smol::stream::StreamExt;
 
 use crate::config::Config;
 use crate::listener::Listener;
+use crate::mailbox::Item;
 use crate::registry::{self, Request};
 use crate::shared::Shared;
 use crate::timers::{self, Timer};
@@ -17,6 +19,9 @@ use crate::{dev, log};
 
 /// How long the last bytes of answered calls may take to be written, and closed clients to go.
 const FLUSH_WAIT: Duration = Duration::from_secs(3);
+
+/// How long peers may take, at the very end, to read what they were told.
+const READ_WAIT: Duration = Duration::from_millis(500);
 
 /// How often the end of something is looked for while stopping.
 const LOOK: Duration = Duration::from_millis(20);
@@ -101,9 +106,14 @@ async fn stop(shared: &Rc<Shared>) {
     until(shared, flushed, || shared.metrics.calls_running.get() == 0).await;
     until(shared, flushed, || shared.answering.get() == 0).await;
     shared.tell(Request::EndClients);
+    for stranger in shared.strangers.take().iter().filter_map(Weak::upgrade) {
+        stranger.push(Item::Close(Close::Stopping));
+    }
     until(shared, shared.now() + FLUSH_WAIT, || shared.clients.get() == 0).await;
     shared.tell(Request::EndStreams);
     until(shared, shared.now() + FLUSH_WAIT, || shared.metrics.streams.get() == 0).await;
+    let read = shared.now() + READ_WAIT;
+    until(shared, read, || shared.lingering.get() == 0).await;
     log::info("stopped", &[]);
 }
 

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::IpAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clientmcp_proto::channel::CallId;
@@ -16,6 +16,7 @@ use clientmcp_proto::token::Secrets;
 use smol::LocalExecutor;
 
 use crate::config::Config;
+use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::registry::Request;
 use crate::timers::Timers;
@@ -34,8 +35,12 @@ pub struct Shared {
     pub scratch: RefCell<Box<[u8]>>,
     /// The bridge was asked to stop: new work is refused.
     pub draining: Cell<bool>,
-    /// Open client connections, registered or not.
+    /// Client connections that were not told to go, registered or not.
     pub clients: Cell<usize>,
+    /// Those among them that have not registered; the registry does not know them yet.
+    pub strangers: RefCell<Vec<Weak<Mailbox>>>,
+    /// Connections whose last bytes are written and that the peer may still be reading.
+    pub lingering: Cell<usize>,
     /// Requests whose answer is not completely written.
     pub answering: Cell<usize>,
     /// Open connections by peer address, counted only when they are limited.
@@ -61,6 +66,8 @@ impl Shared {
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into()),
             draining: Cell::new(false),
             clients: Cell::new(0),
+            strangers: RefCell::default(),
+            lingering: Cell::new(0),
             answering: Cell::new(0),
             by_address: RefCell::default(),
             executor,
@@ -72,6 +79,15 @@ impl Shared {
     /// Starts a task that goes on by itself.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.executor.spawn(task).detach();
+    }
+
+    /// Remembers a connection that has not registered.
+    pub fn met(&self, mailbox: &Rc<Mailbox>) {
+        let mut strangers = self.strangers.borrow_mut();
+        if strangers.len() == strangers.capacity() {
+            strangers.retain(|known| known.upgrade().is_some_and(|known| !known.registered.get()));
+        }
+        strangers.push(Rc::downgrade(mailbox));
     }
 
     pub fn now(&self) -> Instant {

@@ -148,6 +148,13 @@ impl Socket {
     /// Ends the connection so that the peer can read everything that was written: no more is sent, and
     /// what still comes is discarded for a while.
     pub async fn linger(&self, wait: Duration) {
+        let lingering = &self.shared.lingering;
+        lingering.set(lingering.get() + 1);
+        self.discard(wait).await;
+        lingering.set(lingering.get() - 1);
+    }
+
+    async fn discard(&self, wait: Duration) {
         if self.io.get_ref().shutdown(std::net::Shutdown::Write).is_err() {
             return;
         }

