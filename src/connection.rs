@@ -229,11 +229,20 @@ impl Connection {
                 self.renew(&token)
             }
             Step::Reply { to, outcome } => {
-                to.end(Reply::Outcome { message: text, outcome });
+                to.answer(text, outcome);
                 Ok(())
             }
-            // Progress and log messages cross with the next release.
-            Step::Note { .. } | Step::Announce { .. } => Ok(()),
+            Step::Note { to, method, params } => {
+                let params = params.map_or("{}", |span| span.of(&text));
+                to.note(&method, params, self.socket.shared.now());
+                Ok(())
+            }
+            Step::Updated { uri } => {
+                let request =
+                    Request::Updated { client_id: self.client_id.clone(), uri: uri.into_owned() };
+                self.shared().tell(request);
+                Ok(())
+            }
             Step::Close(close) => Err(Ended::Closing(close)),
         }
     }
@@ -296,20 +305,18 @@ impl Connection {
                 Item::Joined { refused } => {
                     self.send(channel::registered(&self.client_id, &refused).into())?;
                 }
-                Item::Call(ticket) if ticket.is_ended() => {}
-                Item::Call(ticket) => {
-                    match ticket.call.message(&ticket.id.to_string(), &ticket.body) {
-                        Some(message) => {
-                            ticket.written();
-                            self.channel.called(ticket.id, ticket);
-                            self.send(message.into())?;
-                        }
-                        None => {
-                            let max = limits::MESSAGE_BYTES_MAX;
-                            ticket.end(Reply::Trouble(Trouble::CallTooLarge(max)));
-                        }
+                Item::Call(ticket) if !ticket.is_open() => {}
+                Item::Call(ticket) => match ticket.message() {
+                    Some(message) => {
+                        ticket.written();
+                        self.channel.called(ticket.id(), ticket);
+                        self.send(message.into())?;
                     }
-                }
+                    None => {
+                        let max = limits::MESSAGE_BYTES_MAX;
+                        ticket.end(Reply::Trouble(Trouble::CallTooLarge(max)));
+                    }
+                },
                 Item::Cancel { id, reason } => {
                     if self.channel.forget(id).is_some() {
                         self.send(channel::cancel(id, reason).into())?;
@@ -393,7 +400,7 @@ impl Connection {
     fn finish(self, ended: &Ended) -> (Socket, Option<Box<WebSocketContext>>) {
         let shared = self.socket.shared.clone();
         let unsent = self.mailbox.close().into_iter().filter_map(|item| match item {
-            Item::Call(ticket) if !ticket.is_ended() => {
+            Item::Call(ticket) if ticket.is_open() => {
                 ticket.unqueue();
                 Some(ticket)
             }
