@@ -134,8 +134,14 @@ impl Connection {
     }
 
     fn turn(&mut self) -> Result<(), Ended> {
-        self.receive()?;
+        // Who does not read is not read either: every answer would only be one more to keep.
+        if !self.blocked {
+            self.receive()?;
+        }
         self.empty_mailbox()?;
+        if let Some(close) = self.mailbox.closing() {
+            return Err(Ended::Closing(close));
+        }
         self.look_at_clock()?;
         self.flush()?;
         if !self.blocked && self.boundary.is_between_messages() {
@@ -153,10 +159,11 @@ impl Connection {
         let (socket, mailbox, timer) = (&self.socket, &self.mailbox, &mut self.timer);
         let blocked = self.blocked;
         poll_fn(|cx| {
-            if socket.io.poll_readable(cx).is_ready()
-                || blocked && socket.io.poll_writable(cx).is_ready()
-                || !blocked && mailbox.poll(cx).is_ready()
-            {
+            let io = match blocked {
+                true => socket.io.poll_writable(cx),
+                false => socket.io.poll_readable(cx),
+            };
+            if io.is_ready() || mailbox.poll(cx, blocked).is_ready() {
                 return Poll::Ready(());
             }
             timer.poll(cx, deadline)
@@ -322,7 +329,6 @@ impl Connection {
                         self.send(channel::cancel(id, reason).into())?;
                     }
                 }
-                Item::Close(close) => return Err(Ended::Closing(close)),
             }
         }
         Ok(())

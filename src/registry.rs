@@ -238,7 +238,7 @@ impl Registry {
             Request::EndCalls => self.end_calls(),
             Request::EndClients => {
                 for mailbox in self.clients.values().filter_map(Entry::mailbox) {
-                    mailbox.push(Item::Close(Close::Stopping));
+                    mailbox.ask_to_close(Close::Stopping);
                 }
             }
             Request::EndStreams => {
@@ -359,7 +359,7 @@ impl Registry {
         let again = entry.online.as_ref().is_some_and(|old| Rc::ptr_eq(old, &mailbox));
         if !again {
             if let Some(old) = entry.online.replace(mailbox.clone()) {
-                old.push(Item::Close(Close::Replaced));
+                old.ask_to_close(Close::Replaced);
                 log::info("client replaced by a newer connection", &[("client", &client_id)]);
             } else {
                 log::info("client joined", &[("client", &client_id)]);
@@ -370,7 +370,10 @@ impl Registry {
         let changes = changes_between(entry.offer.as_deref(), Some(&offer));
         let before = entry.offer.replace(offer);
         mailbox.push(Item::Joined { refused });
-        let parked = entry.busy.as_mut().map(|busy| std::mem::take(&mut busy.parked));
+        // A connection that is gone already is followed by its leave: what waits, waits on.
+        let there = entry.mailbox().is_some();
+        let parked = entry.busy.as_mut().filter(|_| there);
+        let parked = parked.map(|busy| std::mem::take(&mut busy.parked));
         for (_, ticket) in parked.into_iter().flatten() {
             if ticket.is_open() {
                 dispatch(&self.shared, entry, &ticket);
