@@ -179,6 +179,16 @@ pub enum Trouble {
     Stopping,
     /// The client answered with something the bridge cannot hand on.
     BadReply,
+    /// The client asked the agent for something that the agent did not declare (2025 era); what.
+    NotDeclared(&'static str),
+    /// The client asked the agent back, and the agent takes no event stream to be asked on.
+    NoStream,
+    /// The agent answered the client's question with an error; to what.
+    AgentRefused(&'static str),
+    /// The agent did not answer the client's question within the call timeout; holds its seconds.
+    AgentSilent(u64),
+    /// The client went on asking; holds the limit of rounds.
+    TooManyRounds(usize),
 }
 
 impl fmt::Display for Trouble {
@@ -210,6 +220,24 @@ impl fmt::Display for Trouble {
             ),
             Trouble::BadReply => f.write_str(
                 "The application answered with something that cannot be handed on. The call may have run.",
+            ),
+            Trouble::NotDeclared(what) => write!(
+                f,
+                "The application needs {what}, which this agent did not declare as a capability."
+            ),
+            Trouble::NoStream => f.write_str(
+                "The application needs to ask the agent something, but this request does not accept text/event-stream.",
+            ),
+            Trouble::AgentRefused(what) => {
+                write!(f, "The agent answered the application's {what} with an error.")
+            }
+            Trouble::AgentSilent(seconds) => write!(
+                f,
+                "The agent did not answer the application's question within {seconds} s (timeout)."
+            ),
+            Trouble::TooManyRounds(max) => write!(
+                f,
+                "The application asked the agent for input more than {max} times in one call."
             ),
         }
     }

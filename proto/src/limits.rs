@@ -61,6 +61,18 @@ pub const CLOSE_REASON_BYTES_MAX: usize = 123;
 /// Most elements of a JSON-RPC batch. Above it: HTTP 400 with -32600.
 pub const BATCH_MAX: usize = 100;
 
+/// Most rounds of questions to the agent that one call may take in the 2025 era. Beyond: a tool error.
+/// 10: what the SDKs of the field allow.
+pub const ROUNDS_MAX: usize = 10;
+
+/// Notifications of one call that reach the agent at once; beyond the burst, so many a second. Of what
+/// is more, the newest progress is kept and log messages are counted.
+pub const NOTES_BURST: u64 = 100;
+pub const NOTES_PER_SECOND: u64 = 20;
+
+/// Notifications of one call that wait for an agent to read, in bytes. More count as too many.
+pub const NOTES_QUEUED_BYTES_MAX: usize = 256 << 10;
+
 /// Longest `Mcp-Session-Id` the bridge mints, in bytes.
 pub const SESSION_ID_BYTES_MAX: usize = 1023;
 

@@ -89,6 +89,19 @@ pub enum LogLevel {
 impl LogLevel {
     pub const NAMES: &str = "debug, info, notice, warning, error, critical, alert or emergency";
 
+    pub fn name(self) -> &'static str {
+        match self {
+            LogLevel::Debug => "debug",
+            LogLevel::Info => "info",
+            LogLevel::Notice => "notice",
+            LogLevel::Warning => "warning",
+            LogLevel::Error => "error",
+            LogLevel::Critical => "critical",
+            LogLevel::Alert => "alert",
+            LogLevel::Emergency => "emergency",
+        }
+    }
+
     pub fn parse(name: &str) -> Option<LogLevel> {
         Some(match name {
             "debug" => LogLevel::Debug,

@@ -1,5 +1,5 @@
-//! A method is served only if its capability is advertised, and what is advertised follows the register
-//! (SPEC §5.1).
+//! A method is served only if its capability is advertised, and what is advertised follows the
+//! register (SPEC §5.1).
 
 use serde_json::Value;
 

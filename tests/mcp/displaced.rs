@@ -76,7 +76,7 @@ fn a_displaced_clients_late_words_change_nothing() {
 fn clients_of_other_ids_notice_nothing() {
     let (one, two) = (Desk::open(), Desk::open());
     let client = one.client(&register(&[ADD]));
-    let mut other = two.client(&register(&[ADD]));
+    let mut other = two.settled_client(&register(&[ADD]));
     let mut stream = two.listens(&Ask::get());
     let running = two.begin(&Ask::call_old("1", "add", "{}"));
     let call = other.call();

@@ -1,5 +1,5 @@
-//! What an agent gets when a call goes wrong (SPEC §5.3): the client's own errors with their statuses,
-//! unknown tools, clients that are away or go.
+//! What an agent gets when a call goes wrong (SPEC §5.3): the client's own errors with their
+//! statuses, unknown tools, clients that are away or go.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! JSON-RPC itself (SPEC §5, §5.3): IDs, members named twice, responses, and texts that are no JSON.
+//! JSON-RPC itself (SPEC §5, §5.3): IDs, members named twice, responses, and texts that are no
+//! JSON.
 
 use crate::extra::{ADD, Answer, Ask, Desk, register};
 
@@ -306,4 +307,21 @@ fn deep_nesting_passes_to_a_point_and_is_then_a_parse_error() {
         refused(&desk.send(&Ask::post(&"[".repeat(depth))), -32700, &format!("{depth} opened"));
     }
     assert_eq!(desk.send(&Ask::old("1", "ping", "{}")).code(), None);
+}
+
+#[test]
+fn a_call_without_an_id_runs_nothing() {
+    let desk = Desk::open();
+    let mut client = desk.client(&register(&[ADD]));
+    for body in [
+        r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"add"}}"#,
+        r#"{"jsonrpc":"2.0","method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#,
+    ] {
+        // JSON-RPC calls this a notification, and notifications are never answered.
+        let answer = desk.send(&Ask::post(body));
+        assert_eq!(answer.status, 202, "{body}: {answer}");
+        assert!(answer.body.is_empty(), "{body}: {answer}");
+    }
+    client.hears_nothing(0.2);
 }

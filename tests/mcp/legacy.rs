@@ -1,5 +1,5 @@
-//! The 2025 era's own things (SPEC §5.4): initialize, sessions, the GET stream, DELETE, notifications,
-//! ping, log levels, subscriptions.
+//! The 2025 era's own things (SPEC §5.4): initialize, sessions, the GET stream, DELETE,
+//! notifications, ping, log levels, subscriptions.
 
 use std::time::{Duration, Instant};
 
@@ -126,7 +126,7 @@ fn a_get_that_takes_no_event_stream_is_refused() {
 #[test]
 fn a_session_has_one_get_stream_and_the_newer_one_wins() {
     let desk = Desk::open();
-    let mut client = desk.client(&register(&[]));
+    let mut client = desk.settled_client(&register(&[]));
     let mut first = desk.listens(&Ask::get().header("Mcp-Session-Id", "one"));
     let mut other = desk.listens(&Ask::get().header("Mcp-Session-Id", "two"));
     let mut second = desk.listens(&Ask::get().header("Mcp-Session-Id", "one"));
@@ -142,7 +142,7 @@ fn a_session_has_one_get_stream_and_the_newer_one_wins() {
 #[test]
 fn streams_without_a_session_replace_nobody() {
     let desk = Desk::open();
-    let mut client = desk.client(&register(&[]));
+    let mut client = desk.settled_client(&register(&[]));
     let mut streams = [desk.listens(&Ask::get()), desk.listens(&Ask::get())];
     client.offers(&register(&[ADD]));
     for stream in &mut streams {
@@ -155,7 +155,7 @@ fn streams_without_a_session_replace_nobody() {
 fn the_same_session_id_of_another_client_id_is_another_session() {
     let desk = Desk::open();
     let other = Desk::open();
-    let mut client = desk.client(&register(&[]));
+    let mut client = desk.settled_client(&register(&[]));
     let mut stream = desk.listens(&Ask::get().header("Mcp-Session-Id", "shared"));
     let _theirs = other.listens(&Ask::get().header("Mcp-Session-Id", "shared"));
     assert_eq!(other.send(&Ask::delete().header("Mcp-Session-Id", "shared")).status, 204);
@@ -220,7 +220,14 @@ fn ping_answers_an_empty_result() {
 fn an_unknown_method_is_200_because_404_means_a_lost_session() {
     let desk = Desk::open();
     let _client = desk.client(&register(&[ADD]));
-    for method in ["tools/run", "sampling/createMessage", "rpc.discover", "", "prompts/list"] {
+    for method in [
+        "tools/run",
+        "sampling/createMessage",
+        "rpc.discover",
+        "",
+        "prompts/list",
+        "notifications/initialized",
+    ] {
         let ask = Ask::old("3", method, "{}").header("Mcp-Session-Id", "s");
         let answer = desk.send(&ask);
         assert_eq!((answer.status, answer.code()), (200, Some(-32601)), "{method:?}: {answer}");
@@ -242,7 +249,8 @@ fn set_level_takes_the_eight_levels_and_no_other() {
     }
 }
 
-/// Has the client log at every level during a call of this session, and returns the levels that came.
+/// Has the client log at every level during a call of this session, and returns the levels that
+/// came.
 fn levels_heard(desk: &Desk, client: &mut Client, session: Option<&str>) -> Vec<String> {
     let mut ask = Ask::old("1", "tools/call", r#"{"name":"add"}"#);
     if let Some(session) = session {
@@ -295,7 +303,7 @@ fn log_messages_come_only_at_the_level_that_the_session_set() {
 #[test]
 fn resource_updates_reach_the_session_that_subscribed() {
     let desk = Desk::open();
-    let mut client = desk.client(SUB);
+    let mut client = desk.settled_client(SUB);
     let say = |session: &str, method: &str, uri: &str| {
         let ask = Ask::old("1", method, &format!(r#"{{"uri":"{uri}"}}"#))
             .header("Mcp-Session-Id", session);

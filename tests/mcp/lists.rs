@@ -1,5 +1,5 @@
-//! What an agent is told a client offers (SPEC §5.1): raw definitions, order, cursors, cache hints, and
-//! the limits of a token with `tools`.
+//! What an agent is told a client offers (SPEC §5.1): raw definitions, order, cursors, cache hints,
+//! and the limits of a token with `tools`.
 
 use serde_json::{Value, json};
 

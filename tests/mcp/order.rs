@@ -1,5 +1,5 @@
-//! The checks of a 2026-era request one by one, and in pairs that prove which comes first (SPEC §5.2).
-//! The base is a good `tools/call` of a tool with an `x-mcp-header` parameter.
+//! The checks of a 2026-era request one by one, and in pairs that prove which comes first (SPEC
+//! §5.2). The base is a good `tools/call` of a tool with an `x-mcp-header` parameter.
 
 use crate::extra::{Ask, Desk};
 

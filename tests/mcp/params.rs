@@ -1,5 +1,5 @@
-//! `Mcp-Param-*` of the 2026 era (SPEC §5.2): a tool's `x-mcp-header` parameters and the headers that
-//! must say the same.
+//! `Mcp-Param-*` of the 2026 era (SPEC §5.2): a tool's `x-mcp-header` parameters and the headers
+//! that must say the same.
 
 use crate::extra::{Ask, Desk, register};
 

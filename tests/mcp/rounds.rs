@@ -1,5 +1,5 @@
-//! `input_required` (SPEC §5.4): passed on in 2026 when the agent declared what it asks for, turned into
-//! requests of the 2025 era for an agent that can answer them.
+//! `input_required` (SPEC §5.4): passed on in 2026 when the agent declared what it asks for, turned
+//! into requests of the 2025 era for an agent that can answer them.
 
 use serde_json::Value;
 

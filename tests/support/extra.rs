@@ -1,9 +1,10 @@
-//! Words for tests that care about bytes: requests and messages are written as raw JSON text, and members
-//! of what comes back are cut out of it unchanged, because a parser would hide `1e400`, order and blanks.
+//! Words for tests that care about bytes: requests and messages are written as raw JSON text, and
+//! members of what comes back are cut out of it unchanged, because a parser would hide `1e400`,
+//! order and blanks.
 //!
-//! Stands on the rest of `support`: `Desk` is one client ID at a bridge, `Ask` an HTTP request to it,
-//! `Answer` a whole response and `Stream` one that is still coming, `Client` the other side. Every wait
-//! ends by itself, and everything shows itself in a failure.
+//! Stands on the rest of `support`: `Desk` is one client ID at a bridge, `Ask` an HTTP request to
+//! it, `Answer` a whole response and `Stream` one that is still coming, `Client` the other side.
+//! Every wait ends by itself, and everything shows itself in a failure.
 
 #![allow(dead_code)] // shared by several test binaries, none of which uses all of it
 
@@ -25,8 +26,8 @@ pub const SUB: &str =
 pub const INITIALIZE: &str =
     r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}"#;
 
-/// How long an answer may take; the longest planned wait is a third of it.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long an answer may take; the longest planned wait is half of it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A register of these raw tool definitions.
 pub fn register(tools: &[&str]) -> String {
@@ -73,6 +74,14 @@ impl<'b> Desk<'b> {
     pub fn client(&self, register: &str) -> Client {
         let mut client = Client { inner: support::Client::connect(self.bridge, &self.id) };
         client.offers(register);
+        client
+    }
+
+    /// As [`Desk::client`], once nobody is told of the register any more: list changes are gathered
+    /// for 100 ms, and a stream opened meanwhile may still hear of them.
+    pub fn settled_client(&self, register: &str) -> Client {
+        let client = self.client(register);
+        std::thread::sleep(Duration::from_millis(300));
         client
     }
 
@@ -594,8 +603,8 @@ fn word(text: &str, name: &str) -> Option<String> {
     serde_json::from_str(&member(text, name)?).ok()
 }
 
-/// Splits an object at its own commas and colons. The text is taken to be JSON; what is no object has no
-/// members.
+/// Splits an object at its own commas and colons. The text is taken to be JSON; what is no object
+/// has no members.
 fn members(text: &str) -> Vec<(String, &str)> {
     let bytes = text.trim().as_bytes();
     let text = text.trim();

@@ -1,5 +1,5 @@
-//! Clients that are not there (SPEC §5.3, §5.5): at once, after a wait, or back in time; and what lists say
-//! meanwhile. All with short times.
+//! Clients that are not there (SPEC §5.3, §5.5): at once, after a wait, or back in time; and what
+//! lists say meanwhile. All with short times.
 
 use std::time::{Duration, Instant};
 
@@ -114,7 +114,7 @@ fn a_written_call_is_never_sent_again() {
 fn lists_are_kept_for_the_grace_and_then_change_once() {
     let bridge = Bridge::start(&FLAGS);
     let desk = Desk::on(&bridge);
-    let client = desk.client(&register(&[ADD]));
+    let client = desk.settled_client(&register(&[ADD]));
     let mut get = desk.listens(&Ask::get());
     let (mut listen, _) = desk.subscribes("1", r#"{"toolsListChanged":true}"#);
     let names = || {

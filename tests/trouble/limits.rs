@@ -1,5 +1,5 @@
-//! Limits that are flags (SPEC §5.3, §5.5, §6), set low: what the one over the limit is told, and that the
-//! others go on.
+//! Limits that are flags (SPEC §5.3, §5.5, §6), set low: what the one over the limit is told, and
+//! that the others go on.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The log (SPEC §2, §6): nothing secret in it, nothing at all while nothing happens, and what it says is
-//! one line an event.
+//! The log (SPEC §2, §6): nothing secret in it, nothing at all while nothing happens, and what it
+//! says is one line an event.
 
 use std::time::Duration;
 

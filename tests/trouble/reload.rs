@@ -1,4 +1,5 @@
-//! SIGHUP (SPEC §6): secrets are rotated without a restart, and a file that cannot be used changes nothing.
+//! SIGHUP (SPEC §6): secrets are rotated without a restart, and a file that cannot be used changes
+//! nothing.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -112,6 +113,7 @@ fn a_reload_disturbs_nobody() {
     let agent_token = Token::of(&desk.id, "agent").secret(FIRST).mint();
     let mut client = crate::extra::Client::joins(&desk, &client_token);
     client.offers(&register(&[ADD]));
+    client.hears_nothing(0.3); // until nobody is told of the register any more
     let mut get = desk.listens(&Ask::get().bearer(&agent_token));
     let running = desk.begin(&Ask::call_old("1", "add", "{}").bearer(&agent_token));
     let call = client.call();

@@ -1,4 +1,5 @@
-//! A bridge that is started again at the same place (SPEC §5.3, §5.4): agents go on as if nothing had been.
+//! A bridge that is started again at the same place (SPEC §5.3, §5.4): agents go on as if nothing
+//! had been.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Readers that stall (SPEC §6, `--max-queued-bytes`): nobody else waits for them, and they cost a bounded
-//! amount of memory.
+//! Readers that stall (SPEC §6, `--max-queued-bytes`): nobody else waits for them, and they cost a
+//! bounded amount of memory.
 
 use std::time::{Duration, Instant};
 
@@ -59,21 +59,22 @@ fn a_client_that_never_reads_gets_no_more_than_its_queue_and_the_rest_is_refused
     let before = bridge.resident_bytes();
     let arguments = format!(r#"{{"x":"{}"}}"#, "y".repeat(1 << 20));
     // About 40 MiB for a client that reads nothing: kernel buffers take some, the queue takes 2 MB.
-    let running: Vec<_> =
+    let mut running: Vec<_> =
         (0..40).map(|_| desk.begin(&Ask::call_old("1", "add", &arguments))).collect();
     let asked = Instant::now();
-    let mut refused_at_once = 0;
+    let last = running.pop().expect("one of forty").finish();
+    assert!(!last.tool_error().is_empty(), "{last}");
+    let took = asked.elapsed();
+    assert!(took < Duration::from_millis(2500), "a full queue is an answer, not a wait: {took:?}");
     for running in running {
         let answer = running.finish();
         assert_eq!(answer.status, 200, "{answer}");
         assert!(!answer.tool_error().is_empty(), "{answer}");
-        refused_at_once += usize::from(asked.elapsed() < Duration::from_secs(2));
     }
     let grown = bridge.resident_bytes().saturating_sub(before) / MIB;
     assert!(grown < 60, "a queue of 2 MB, yet {grown} MiB more");
     let took = asked.elapsed();
     assert!(took < Duration::from_secs(8), "the rest at the call timeout, not {took:?}");
-    assert!(refused_at_once <= 40);
     others_are_served(&bridge);
 }
 
@@ -92,20 +93,22 @@ fn a_get_stream_that_nobody_reads_holds_up_no_other_stream() {
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut count = 0;
-            while count < 100 {
-                match reading.next(3.0) {
+            loop {
+                match reading.next(1.5) {
                     crate::support::Event::Data(_) => count += 1,
                     crate::support::Event::Comment(_) => {}
+                    crate::support::Event::Quiet => return count,
                     other => panic!("after {count} updates: {other:?}"),
                 }
             }
         });
         for _ in 0..100 {
             client.says(&update);
-            // At a pace that a reader keeps up with: what is asked here is not how much is dropped.
             std::thread::sleep(Duration::from_millis(15));
         }
-        reader.join().expect("the reading one gets all of them");
+        // Updates of one URI may be gathered, so there may be fewer; but not as if it had stalled too.
+        let heard = reader.join().expect("the reading one goes on");
+        assert!(heard >= 10, "the reading one heard {heard} times in 1.5 s");
     });
     let grown = bridge.resident_bytes().saturating_sub(before) / MIB;
     assert!(grown < 40, "10 MB for a stream that nobody reads cost {grown} MiB");

@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT (SPEC §6): what is refused, what may finish, who is told what, and in which order.
+//! SIGTERM and SIGINT (SPEC §6): what is refused, what may finish, who is told what, and in which
+//! order.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ fn status(bridge: &Bridge, path: &str) -> (u16, String) {
 fn a_running_call_is_answered_while_new_work_is_refused_and_streams_end_last() {
     let bridge = Bridge::start(&["--drain-timeout", "4"]);
     let desk = Desk::on(&bridge);
-    let mut client = desk.client(&register(&[ADD]));
+    let mut client = desk.settled_client(&register(&[ADD]));
     let mut get = desk.listens(&Ask::get());
     let (mut listen, _) = desk.subscribes("\"l\"", LISTEN_ALL);
     let old = desk.begin(&Ask::call_old("1", "add", "{}"));
@@ -97,7 +98,8 @@ fn a_call_that_does_not_finish_ends_with_words_before_the_client_is_closed() {
     let (_, end) = get.events_for(3.0);
     assert_eq!(end, Event::End);
     assert_eq!(bridge.wait_exit(Duration::from_secs(3)).code(), Some(0), "{}", bridge.log());
-    assert!(asked.elapsed() < Duration::from_secs(4), "bounded: {:?}", asked.elapsed());
+    // The drain time, and up to 2 s each for a client and a stream that do not hang up themselves.
+    assert!(asked.elapsed() < Duration::from_secs(7), "bounded: {:?}", asked.elapsed());
 }
 
 #[test]
