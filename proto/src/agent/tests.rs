@@ -343,7 +343,12 @@ fn no_trouble_is_decided_here_but_a_call_too_large() {
             | Trouble::TooManyCalls(_)
             | Trouble::QueueFull
             | Trouble::Stopping
-            | Trouble::BadReply => false,
+            | Trouble::BadReply
+            | Trouble::NotDeclared(_)
+            | Trouble::NoStream
+            | Trouble::AgentRefused(_)
+            | Trouble::AgentSilent(_)
+            | Trouble::TooManyRounds(_) => false,
         };
         // The row is `call::a_call_fits_one_message_or_is_not_sent`.
         assert_eq!(by_message_size, trouble.to_string().contains("does not fit one message"));

@@ -57,7 +57,7 @@ impl Story {
                 format!("to {to}: error {}", error.code)
             }
             Step::Note { to, method, .. } => format!("to {to}: {method}"),
-            Step::Announce { method, .. } => format!("announce {method}"),
+            Step::Updated { uri } => format!("updated {uri}"),
             Step::Close(close) => format!("close {} {close}", close.code()),
         }
     }
@@ -312,8 +312,25 @@ fn a_notification_goes_to_its_call_while_it_runs_and_ends_nothing() {
     }
     assert_eq!(story.says(r#"{"type":"result","id":"c1","result":{}}"#), "to 10: result {}");
     assert_eq!(story.says(note), "nothing");
-    let updated = r#"{"type":"notify","method":"notifications/resources/updated"}"#;
-    assert_eq!(story.says(updated), "announce notifications/resources/updated");
+}
+
+#[test]
+fn a_notification_of_no_call_is_about_a_resource_or_nothing() {
+    let mut story = Story::registered(3600);
+    let rows = [
+        ("notifications/resources/updated", r#","params":{"uri":"a:\u0062","x":1}"#, "updated a:b"),
+        ("notifications/resources/updated", r#","params":{"uri":""}"#, "updated "),
+        ("notifications/resources/updated", r#","params":{"uri":5}"#, "nothing"),
+        ("notifications/resources/updated", r#","params":{}"#, "nothing"),
+        ("notifications/resources/updated", "", "nothing"),
+        ("notifications/tools/list_changed", r#","params":{"uri":"a:b"}"#, "nothing"),
+        ("notifications/progress", r#","params":{"progress":1}"#, "nothing"),
+        ("", r#","params":{"uri":"a:b"}"#, "nothing"),
+    ];
+    for (method, params, expected) in rows {
+        let text = format!(r#"{{"type":"notify","method":"{method}"{params}}}"#);
+        assert_eq!(story.says(&text), expected, "{text}");
+    }
 }
 
 #[test]

@@ -84,6 +84,16 @@ table! { troubles: Trouble, &'static str;
         "The bridge is stopping before the application answered. The call may have run; no result came back.";
     Trouble::BadReply => Trouble::BadReply,
         "The application answered with something that cannot be handed on. The call may have run.";
+    Trouble::NotDeclared(_) => Trouble::NotDeclared("q"),
+        "The application needs q, which this agent did not declare as a capability.";
+    Trouble::NoStream => Trouble::NoStream,
+        "The application needs to ask the agent something, but this request does not accept text/event-stream.";
+    Trouble::AgentRefused(_) => Trouble::AgentRefused("r"),
+        "The agent answered the application's r with an error.";
+    Trouble::AgentSilent(_) => Trouble::AgentSilent(300),
+        "The agent did not answer the application's question within 300 s (timeout).";
+    Trouble::TooManyRounds(_) => Trouble::TooManyRounds(10),
+        "The application asked the agent for input more than 10 times in one call.";
 }
 
 table! { closes: Close, (u16, &'static str);

@@ -32,6 +32,7 @@ fn log_levels_rise_in_the_order_of_their_names() {
     );
     let levels: Vec<LogLevel> = names.iter().filter_map(|name| LogLevel::parse(name)).collect();
     assert_eq!(levels.len(), names.len());
+    assert!(levels.iter().map(|level| level.name()).eq(names));
     assert!(levels.windows(2).all(|pair| pair[0] < pair[1]), "{levels:?}");
     for other in ["", "Debug", "warn", "fatal", "debug ", "trace"] {
         assert_eq!(LogLevel::parse(other), None, "{other}");

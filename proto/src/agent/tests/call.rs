@@ -22,7 +22,7 @@ fn params_reach_the_client_byte_for_byte() {
         let call = Ask::new(&[]).call(&body);
         assert_eq!(&*call.id, r#""a\u0062""#);
         assert_eq!(&*call.request_key(), r#""ab""#);
-        let text = call.message("c7", &body).expect("it is short");
+        let text = call.message("c7", call.params.of(&body)).expect("it is short");
         let agent = r#"{"protocolVersion":"2025-03-26"}"#;
         let expected = format!(
             r#"{{"type":"call","id":"c7","method":"{method}","params":{params},"agent":{agent}}}"#
@@ -38,7 +38,7 @@ fn params_reach_the_client_byte_for_byte() {
 fn a_call_without_params_reaches_the_client_with_empty_ones() {
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"completion/complete"}"#;
     let call = Ask::new(&[]).call(body);
-    let text = call.message("c7", body).expect("it is short");
+    let text = call.message("c7", call.params.of(body)).expect("it is short");
     match client::read(&text) {
         Some(client::Message::Call { params, .. }) => assert_eq!(params, "{}"),
         other => panic!("{text}: {other:?}"),
@@ -71,7 +71,8 @@ fn a_call_fits_one_message_or_is_not_sent() {
     let message = |bytes: usize, id: &str| {
         let params = format!(r#"{{"name":"add","arguments":{{"x":"{}"}}}}"#, "x".repeat(bytes));
         let body = request("tools/call", &params);
-        Ask::new(&[]).call(&body).message(id, &body)
+        let call = Ask::new(&[]).call(&body);
+        call.message(id, call.params.of(&body))
     };
     let envelope = message(0, "c1").expect("it is short").len();
     for (over, fits) in [(-1, true), (0, true), (1, false), (63, false), (64, false), (65, false)] {
