@@ -18,9 +18,11 @@ use crate::token::Claims;
 /// A call on its way to a client. The body it came in is kept by the caller; `params` points into it.
 #[derive(Debug)]
 pub struct Call {
+    /// The era that its answer is framed for.
     pub era: Era,
     /// The raw request ID, echoed byte for byte.
     pub id: Box<str>,
+    /// What the client is asked to do.
     pub method: Forwarded,
     /// Verbatim `params`; empty when there are none.
     pub params: Span,
