@@ -17,7 +17,8 @@ impl Span {
         }
     }
 
-    /// The piece from `start` to `end`, in bytes; empty when it ends before it starts. Past 32 bits both stop.
+    /// The piece from `start` to `end`, in bytes; empty when it ends before it starts. Both stop at
+    /// what 32 bits can hold.
     pub fn new(start: usize, end: usize) -> Span {
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Span { start: clamp(start), len: clamp(end.saturating_sub(start)) }

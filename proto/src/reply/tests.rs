@@ -172,13 +172,13 @@ fn the_shape_of_a_result_says_what_the_bridge_has_to_add() {
     assert!(empty.is_empty && empty.meta.is_none() && empty.result_type.is_none());
     let (text, full) = shape_of(
         r#"{"content":[], "resultType" : "complete", "ttlMs":5,"cacheScope":"public",
-            "_meta": {"io.modelcontextprotocol\/serverInfo":{}} }"#,
+            "_meta": {"io.modelcontextprotocol\/serverInfo":{},"k":1} }"#,
     );
     assert!(!full.is_empty && full.has_ttl && full.has_scope && !full.input_required);
     assert_eq!(full.result_type.map(|span| span.of(&text)), Some(r#""complete""#));
     let meta = full.meta.expect("there is a `_meta`");
     assert!(meta.has_server_info && !meta.is_empty);
-    assert_eq!(meta.span.of(&text), r#"{"io.modelcontextprotocol\/serverInfo":{}}"#);
+    assert_eq!(meta.span.of(&text), r#"{"io.modelcontextprotocol\/serverInfo":{},"k":1}"#);
 
     let (text, round) = shape_of(
         r#"{"resultType":"input\u005frequired","inputRequests":{"a":{}},"requestState":"s"}"#,

@@ -444,6 +444,19 @@ fn of_any_violations_the_first_one_is_named() {
     }
 }
 
+/// The name is compared before the tool is looked up, also when it is the token that hides the tool.
+#[test]
+fn a_tool_that_the_token_hides_is_unknown_only_after_its_name_was_compared() {
+    let body = request("tools/call", r#","name":"add""#);
+    let offer = tools_only();
+    let mismatch = Fault::HeaderMismatch(r#"Mcp-Name says "sub", the body says "add""#.into());
+    for (name, fault) in [("sub", mismatch), ("add", Fault::UnknownTool("add".into()))] {
+        let ask = Ask::new(&fields("tools/call", &[("mcp-name", name)])).of(&offer);
+        let ask = Ask { claims: claims(Some(&["light"])), ..ask };
+        ask.end(&body).is(Era::Modern, Some("7"), &fault, name);
+    }
+}
+
 #[test]
 fn a_request_with_a_legacy_method_or_session_is_still_of_this_era() {
     let offer = tools_only();
