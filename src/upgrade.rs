@@ -119,10 +119,7 @@ pub fn verify(shared: &Shared, token: &str) -> Verdict {
 pub fn start(socket: Socket, leftover: Vec<u8>, verdict: Verdict, place: admission::Place) {
     let shared = socket.shared.clone();
     match verdict {
-        Ok(claims) => shared.spawn(async move {
-            connection::run(socket, leftover, claims).await;
-            drop(place);
-        }),
+        Ok(claims) => shared.spawn(connection::run(socket, leftover, claims, place)),
         Err(close) => shared.spawn(async move {
             connection::refuse(socket, close).await;
             drop(place);
