@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use rmcp::model::{
     CallToolResult, ClientCapabilities, CompleteResult, DiscoverResult, EmptyResult,
-    GetPromptResult, Implementation, InitializeResult, JsonRpcError, JsonRpcNotification,
-    JsonRpcResponse, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, ProtocolVersion, ReadResourceResult, ServerJsonRpcMessage, ServerNotification,
+    GetPromptResult, Implementation, InitializeResult, InputRequiredResult, JsonRpcError,
+    JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, ProtocolVersion,
+    ReadResourceResult, ServerJsonRpcMessage, ServerNotification, ServerRequest,
     SubscriptionsListenResult,
 };
 use rustix::process::Signal;
@@ -199,6 +200,132 @@ fn notifications_of_the_2026_era_survive_rmcp() {
     changes(&app, &mut stream);
 }
 
+#[test]
+fn progress_and_log_messages_survive_rmcp() {
+    let bridge = Bridge::shared();
+    let app = App::described().tool("tells", |_, hands| {
+        let progress = json!({"progress": 1.5, "total": 2.5, "message": "hé✓"});
+        hands.notify("notifications/progress", progress);
+        hands.log("info", json!({"deep": [null, 1e-3]}));
+        let named = json!({"level": "emergency", "logger": "l", "data": "text"});
+        hands.notify("notifications/message", named);
+        // More than the bridge lets through, for the message in which it counts the rest.
+        (0..150).for_each(|n| hands.log("error", json!(n)));
+        Reply::Text("told".to_owned())
+    });
+    let app = app.start(bridge, &unique("models-notes"));
+    for token in [json!("tök"), json!(0)] {
+        for era in [Era::Legacy, Era::Modern] {
+            let mut agent = Agent::new(bridge, &app.client_id).speaking(era);
+            let mut meta = json!({"progressToken": token});
+            match era {
+                Era::Legacy => {
+                    agent.initialize();
+                    agent.legacy("logging/setLevel", json!({"level": "info"})).result();
+                }
+                Era::Modern => meta["io.modelcontextprotocol/logLevel"] = json!("info"),
+            }
+            let answer = agent.ask("tools/call", json!({"name": "tells", "_meta": meta}));
+            let notes = answer.notifications();
+            notes.iter().for_each(notification);
+            let progress = json!({"progress": 1.5, "total": 2.5, "message": "hé✓",
+                "progressToken": token});
+            assert_eq!(notes[0]["params"], progress, "{era:?}");
+            let deep = json!({"level": "info", "data": {"deep": [null, 1e-3]}});
+            assert_eq!(notes[1]["params"], deep, "{era:?}");
+            let last = notes.last().expect("the count");
+            assert_eq!(last["params"]["logger"], "clientmcp", "{era:?}: {last}");
+            result::<CallToolResult>("CallToolResult", &answer.response(), NOTHING);
+        }
+    }
+}
+
+#[test]
+fn questions_survive_rmcp() {
+    let bridge = Bridge::shared();
+    let app = App::described().tool("asks", |call, _| match &call.params["inputResponses"] {
+        Value::Null => Reply::Result(json!({"resultType": "input_required", "requestState": "s",
+            "inputRequests": questions()})),
+        _ => Reply::Text("heard".to_owned()),
+    });
+    let app = app.start(bridge, &unique("models-asks"));
+    let able = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}},
+        "roots": {}});
+
+    let mut agent = Agent::new(bridge, &app.client_id).declaring(able.clone());
+    agent.initialize();
+    let call = agent.request("tools/call", json!({"name": "asks"}));
+    let mut stream = agent.stream(&call);
+    let answers = json!({
+        "elicitation/create": {"action": "decline"},
+        "sampling/createMessage": {"role": "assistant", "model": "m",
+            "content": {"type": "text", "text": "t"}},
+        "roots/list": {"roots": []},
+    });
+    for _ in 0..4 {
+        let question = stream.next_message(SOON);
+        let kind = match question["method"].as_str().expect("a request has a method") {
+            "elicitation/create" => "ElicitRequest",
+            "sampling/createMessage" => "CreateMessageRequest",
+            "roots/list" => "ListRootsRequest",
+            other => panic!("{other} is no question: {question}"),
+        };
+        request(kind, &question);
+        let method = question["method"].as_str().expect("matched above");
+        let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": answers[method]});
+        let post = agent.post(&answer).with("MCP-Protocol-Version", "2025-11-25");
+        let session = agent.session.as_deref().expect("initialized above");
+        assert_eq!(post.with("Mcp-Session-Id", session).to(bridge).status, 202);
+    }
+    let last = stream.next_message(SOON);
+    result::<CallToolResult>("CallToolResult", &last, NOTHING);
+    let asked = app.calls().pop().expect("called twice");
+    let keys: Vec<_> =
+        asked.params["inputResponses"].as_object().expect("answers").keys().collect();
+    assert_eq!(keys.len(), 4, "{keys:?}");
+
+    // In 2026 the questions are the result, when the agent can answer them, and else an error.
+    let agent = Agent::new(bridge, &app.client_id).declaring(able);
+    let asked = agent.call("asks", json!({})).response();
+    assert_eq!(asked["result"]["inputRequests"], questions());
+    // rmcp's URL mode is the one of 2025, which has an ID; a client that sends none is not read.
+    result::<InputRequiredResult>("InputRequiredResult", &asked, NOTHING);
+    let agent = Agent::new(bridge, &app.client_id);
+    let refused = agent.call("asks", json!({}));
+    assert_eq!(refused.refusal(), (400, -32021), "{refused:?}");
+    error(&refused.response());
+    let required = &refused.response()["error"]["data"]["requiredCapabilities"];
+    let expected = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}},
+        "roots": {}});
+    assert_eq!(*required, expected, "the bridge's own");
+    same::<ClientCapabilities>("data.requiredCapabilities", required, NOTHING);
+}
+
+/// One of each kind, and both modes of an elicitation.
+fn questions() -> Value {
+    let form = json!({"mode": "form", "message": "Who?", "requestedSchema": {"type": "object",
+        "properties": {
+            "name": {"type": "string", "title": "Name", "description": "d", "minLength": 1},
+            "size": {"type": "integer", "minimum": 0, "maximum": 9},
+            "sure": {"type": "boolean", "default": false},
+            "colour": {"type": "string", "enum": ["red", "green"]}},
+        "required": ["name"]}});
+    let url = json!({"mode": "url", "message": "Pay", "url": "https://example.com/pay?x=1",
+        "elicitationId": "mine"});
+    let sample = json!({"messages": [{"role": "user", "content": {"type": "text", "text": "hé"}}],
+        "modelPreferences": {"hints": [{"name": "m"}], "costPriority": 0.5},
+        "systemPrompt": "Be brief.", "includeContext": "none", "temperature": 0.5,
+        "maxTokens": 20, "stopSequences": ["x"],
+        "tools": [{"name": "t", "inputSchema": {"type": "object"}}],
+        "toolChoice": {"mode": "auto"}});
+    json!({
+        "form": {"method": "elicitation/create", "params": form},
+        "url": {"method": "elicitation/create", "params": url},
+        "sample": {"method": "sampling/createMessage", "params": sample},
+        "roots": {"method": "roots/list"},
+    })
+}
+
 /// One of each: three lists changed, one resource updated.
 fn changes(app: &App, stream: &mut Events) {
     let mut next = offer();
@@ -249,6 +376,19 @@ fn result<T: Serialize + DeserializeOwned>(kind: &str, message: &Value, losses: 
         ServerJsonRpcMessage::Response(response) => {
             let taken = format!("{:?}", response.result);
             let variant = taken.split(['(', ' ', '{']).next();
+            assert_eq!(variant, Some(kind), "rmcp takes {message} for another kind");
+        }
+        other => panic!("{kind}: rmcp takes {message} for {other:?}"),
+    }
+}
+
+/// Fails unless rmcp takes this for a request of this kind and loses nothing of it.
+fn request(kind: &str, message: &Value) {
+    same::<JsonRpcRequest<ServerRequest>>(kind, message, NOTHING);
+    match parse(kind, message) {
+        ServerJsonRpcMessage::Request(taken) => {
+            let debugged = format!("{:?}", taken.request);
+            let variant = debugged.split(['(', ' ', '{']).next();
             assert_eq!(variant, Some(kind), "rmcp takes {message} for another kind");
         }
         other => panic!("{kind}: rmcp takes {message} for {other:?}"),
