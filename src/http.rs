@@ -24,6 +24,7 @@ use crate::admission::Place;
 use crate::call::Answering;
 use crate::head::{Head, response_head};
 use crate::http_body::Framing;
+use crate::log;
 use crate::metrics::{self, Refusal};
 use crate::registry::{Request, Seen};
 use crate::shared::{Shared, random_u64};
@@ -357,6 +358,12 @@ impl Connection {
         let claims = token::verify(&token, &shared.secrets(), audience, shared.wall());
         let claims = claims.map_err(|error| {
             shared.metrics.refusal(Refusal::Token);
+            log::limited(
+                "agent-token",
+                log::Level::Warn,
+                "agent's token refused",
+                &[("peer", &self.peer), ("reason", &error)],
+            );
             Fault::Unauthorized(Some(error.to_string()))
         })?;
         if !claims.may_call {

@@ -18,6 +18,7 @@ use clientmcp_proto::session::Session;
 use clientmcp_proto::sse;
 use clientmcp_proto::time::Instant;
 
+use crate::log;
 use crate::metrics::Failure;
 use crate::registry::Request;
 use crate::shared::{Shared, random_u64};
@@ -85,6 +86,12 @@ struct Asked {
 impl Drop for Job {
     fn drop(&mut self) {
         self.shared.metrics.calls_running.down();
+        if log::enabled(log::Level::Debug) {
+            let how = if self.ticket.is_open() { "cancelled" } else { "over" };
+            let fields: [(&str, &dyn std::fmt::Display); 2] =
+                [("client", &self.ticket.client_id), ("call", &self.ticket.id())];
+            log::debug(&format!("call {how}"), &fields);
+        }
         if self.ticket.is_open() {
             self.shared.metrics.calls_cancelled.count();
         }
@@ -97,6 +104,17 @@ impl Job {
     pub fn begin(shared: &Rc<Shared>, ticket: Rc<Ticket>, accept: Accept) -> Job {
         shared.metrics.calls_started.count();
         shared.metrics.calls_running.up();
+        if log::enabled(log::Level::Debug) {
+            log::debug(
+                "call",
+                &[
+                    ("client", &ticket.client_id),
+                    ("call", &ticket.id()),
+                    ("method", &ticket.call.method.name()),
+                    ("name", &ticket.call.name.as_deref().unwrap_or("-")),
+                ],
+            );
+        }
         shared.tell(Request::Call(ticket.clone()));
         let deadline = shared.now() + shared.config.call_timeout;
         Job { ticket, shared: shared.clone(), accept, deadline, asked: None, rounds: 0 }
@@ -107,6 +125,16 @@ impl Job {
             return;
         }
         let seconds = self.shared.config.call_timeout.as_secs();
+        log::limited(
+            "call-timeout",
+            log::Level::Warn,
+            "call not answered in time",
+            &[
+                ("client", &self.ticket.client_id),
+                ("call", &self.ticket.id()),
+                ("seconds", &seconds),
+            ],
+        );
         let trouble = match self.asked {
             Some(_) => Trouble::AgentSilent(seconds),
             None => {

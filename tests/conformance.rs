@@ -25,6 +25,10 @@ const UNMET: &[(&str, &str)] = &[
         "server-session-lifecycle/server-session-terminated-returns-404",
         "a deleted session is not 404: most agents never recover from that (SPEC §7)",
     ),
+    (
+        "server-sse-polling/",
+        "streams have no event IDs: nothing is kept that could be resumed from (SPEC §7)",
+    ),
     ("tasks-", "io.modelcontextprotocol/tasks is an extension that the bridge does not have"),
 ];
 

@@ -255,7 +255,12 @@ pub enum Close {
     /// A text message that is not UTF-8 (RFC 6455 §8.1).
     NotUtf8,
     /// A message or register of the wrong form; where and what.
-    BadMessage { path: Option<String>, message: String },
+    BadMessage {
+        /// Like `tools[2].name`; `None` when it is about the whole message.
+        path: Option<String>,
+        /// What was expected and what came.
+        message: String,
+    },
     /// The token is missing, bad or expired.
     BadToken(String),
     /// The token is good but may not connect, or not as this client.
@@ -328,3 +333,6 @@ impl fmt::Display for Close {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -68,6 +68,7 @@ pub const ROUNDS_MAX: usize = 10;
 /// Notifications of one call that reach the agent at once; beyond the burst, so many a second. Of what
 /// is more, the newest progress is kept and log messages are counted.
 pub const NOTES_BURST: u64 = 100;
+/// Notifications of one call that reach the agent in a second, once the burst is used up.
 pub const NOTES_PER_SECOND: u64 = 20;
 
 /// Notifications of one call that wait for an agent to read, in bytes. More count as too many.

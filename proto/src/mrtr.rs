@@ -14,6 +14,7 @@ use crate::reply::Shape;
 /// What one `input_required` asks for. Texts are slices of the client's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round<'a> {
+    /// In the client's order; empty when it only wants to be called again.
     pub requests: Vec<InputRequest<'a>>,
     /// Raw `requestState`.
     pub state: Option<&'a str>,
@@ -24,6 +25,7 @@ pub struct Round<'a> {
 pub struct InputRequest<'a> {
     /// The client's name for it.
     pub key: Cow<'a, str>,
+    /// What it asks.
     pub method: Method,
     /// Raw `params`.
     pub params: Option<&'a str>,
@@ -32,12 +34,16 @@ pub struct InputRequest<'a> {
 /// The three things a client may ask an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
+    /// Something of the agent's user.
     Elicit,
+    /// Something of the agent's model.
     Sample,
+    /// The agent's roots.
     ListRoots,
 }
 
 impl Method {
+    /// The method as it is on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Method::Elicit => "elicitation/create",
