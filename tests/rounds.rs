@@ -17,7 +17,7 @@ use extra::member;
 use serde_json::{Value, json};
 use support::{App, Bridge, Call, Reply, token, unique};
 
-/// Two agents and eighteen steps, on a machine that runs several at once.
+/// Two agents and some two dozen steps, on a machine that runs several at once.
 const TIMEOUT: Duration = Duration::from_secs(150);
 
 /// `requestState` of a first and a second round, as they stand in the client's messages.
@@ -54,8 +54,8 @@ fn tools_that_ask() -> Vec<(&'static str, Vec<String>)> {
 /// Which round a call is of: 0 without a state of ours.
 fn round_of(call: &Call) -> usize {
     let state = &call.params["requestState"];
-    let is = |raw: &&str| serde_json::from_str::<Value>(raw).expect("written as JSON") == *state;
-    STATES.iter().position(|raw| is(&raw)).map_or(0, |at| at + 1)
+    let is = |raw: &str| serde_json::from_str::<Value>(raw).expect("written as JSON") == *state;
+    STATES.iter().position(|raw| is(raw)).map_or(0, |at| at + 1)
 }
 
 /// The next question, or the end.
