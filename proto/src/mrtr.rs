@@ -150,10 +150,27 @@ pub fn request(id: &str, request: &InputRequest<'_>) -> String {
         alloc::format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{}""#, request.method.name());
     if let Some(params) = request.params {
         text.push_str(r#","params":"#);
-        text.push_str(params);
+        match lacks_elicitation_id(request) {
+            // `params` has a `mode`, so it is an object with a member to come.
+            true => {
+                let rest = params.strip_prefix('{').unwrap_or(params);
+                text.push_str(&alloc::format!(r#"{{"elicitationId":"{id}",{rest}"#));
+            }
+            false => text.push_str(params),
+        }
     }
     text.push('}');
     text
+}
+
+/// MCP 2025-11-25, Elicitation, URL Mode: every such request has an `elicitationId`. The 2026 era did away
+/// with it, so a client does not send one.
+fn lacks_elicitation_id(request: &InputRequest<'_>) -> bool {
+    let members = request.params.and_then(|raw| json::members(raw).ok()).unwrap_or_default();
+    let has = |name: &str| members.iter().any(|(key, _)| key == name);
+    request.method == Method::Elicit
+        && mode(request).as_deref() == Some("url")
+        && !has("elicitationId")
 }
 
 /// The `params` of the next call: the agent's own, with its answers and the client's state. `answers`
@@ -263,6 +280,28 @@ mod tests {
         }
         let round = Round { requests: alloc::vec![form], state: None };
         assert!(missing(&round, None).is_some(), "nothing declared at all");
+    }
+
+    #[test]
+    fn a_url_has_the_id_that_2025_wants_and_nothing_else_is_changed() {
+        for (params, expected) in [
+            (r#"{ "mode":"url", "url":"u"}"#, r#"{"elicitationId":"q1", "mode":"url", "url":"u"}"#),
+            (
+                r#"{"mode":"url","elicitationId":"mine"}"#,
+                r#"{"mode":"url","elicitationId":"mine"}"#,
+            ),
+            (r#"{"mode":"form"}"#, r#"{"mode":"form"}"#),
+            ("{}", "{}"),
+        ] {
+            let one =
+                InputRequest { key: "k".into(), method: Method::Elicit, params: Some(params) };
+            assert_eq!(
+                request("q1", &one),
+                alloc::format!(
+                    r#"{{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{expected}}}"#
+                )
+            );
+        }
     }
 
     #[test]
