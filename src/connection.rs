@@ -172,7 +172,7 @@ impl Connection {
         let shared = self.shared();
         let mut deadline = self.channel.deadline(shared.now(), shared.wall());
         if let Some(since) = self.stalled {
-            deadline = deadline.min(since + limits::STALL_TIMEOUT);
+            deadline = deadline.min(since + shared.config.body_timeout);
         }
         let io = match self.blocked {
             true => self.socket.io.poll_writable(cx),
@@ -349,7 +349,7 @@ impl Connection {
 
     fn look_at_clock(&mut self) -> Result<(), Ended> {
         let (now, wall) = (self.shared().now(), self.shared().wall());
-        if self.stalled.is_some_and(|since| now.since(since) >= limits::STALL_TIMEOUT) {
+        if self.stalled.is_some_and(|since| now.since(since) >= self.shared().config.body_timeout) {
             log::info("client reads nothing", &[("client", &self.client_id)]);
             return Err(Ended::Lost);
         }

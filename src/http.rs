@@ -552,7 +552,7 @@ impl Connection {
             return question.refuse(&Fault::Failed(Trouble::Stopping));
         };
         if full {
-            let max = limits::SUBSCRIPTIONS_PER_SESSION_MAX;
+            let max = limits::SUBSCRIPTIONS_MAX;
             let what = format!("this session already has {max} subscriptions");
             return question.refuse(&Fault::BadArgument(what.into()));
         }

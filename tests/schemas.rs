@@ -82,9 +82,8 @@ const FAULTS: &[(&str, i64)] = &[
     ("Draining", -32600),
 ];
 
-/// Refusals of the code that no line here is about: `Failed` is the troubles below, and nothing
-/// makes the bridge say `Overloaded`.
-const OTHER_FAULTS: &[&str] = &["Failed", "Overloaded"];
+/// Refusals of the code that no line here is about: `Failed` is the troubles below.
+const OTHER_FAULTS: &[&str] = &["Failed"];
 
 /// Every way a call fails: its name in the code, and words by which to know it.
 const TROUBLES: &[(&str, &str)] = &[

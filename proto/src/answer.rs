@@ -78,7 +78,7 @@ impl Response {
                 r#"Bearer error="insufficient_scope", error_description="the scope `agent` is needed", scope="agent""#,
             ),
             Fault::TooManyStreams(_) | Fault::TooManyConnections => response.with("Retry-After", "5"),
-            Fault::Draining | Fault::Overloaded => response.with("Retry-After", "2"),
+            Fault::Draining => response.with("Retry-After", "2"),
             _ => response,
         }
     }

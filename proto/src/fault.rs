@@ -51,8 +51,6 @@ pub enum Fault {
     TooManyConnections,
     /// The bridge is stopping and takes no new work.
     Draining,
-    /// A bound of the bridge was reached that is nobody's in particular.
-    Overloaded,
     /// What became of a call of a method whose result has no `isError`.
     Failed(Trouble),
 }
@@ -88,7 +86,7 @@ impl Fault {
             Fault::TooLarge(_) => 413,
             Fault::MediaType(_) => 415,
             Fault::TooManyStreams(_) | Fault::TooManyConnections => 429,
-            Fault::Draining | Fault::Overloaded => 503,
+            Fault::Draining => 503,
             _ => 200,
         }
     }
@@ -151,7 +149,6 @@ impl fmt::Display for Fault {
             }
             Fault::TooManyConnections => f.write_str("Too many connections from this address"),
             Fault::Draining => f.write_str("The bridge is stopping; try again later"),
-            Fault::Overloaded => f.write_str("The bridge is overloaded; try again later"),
             Fault::Failed(trouble) => trouble.fmt(f),
         }
     }

@@ -80,8 +80,9 @@ pub const SESSION_ID_BYTES_MAX: usize = 1023;
 /// Most 2025-era sessions whose log level and subscriptions are remembered; the oldest is dropped.
 pub const SESSIONS_MAX: usize = 10_000;
 
-/// Most resource URIs one 2025-era session may subscribe. Above it: -32602.
-pub const SUBSCRIPTIONS_PER_SESSION_MAX: usize = 256;
+/// Most resource URIs one 2025-era session may subscribe, or one `subscriptions/listen` may name. Above
+/// it: -32602.
+pub const SUBSCRIPTIONS_MAX: usize = 256;
 
 /// Most header fields `--max-headers` may ask for: async-h1 parses into an array of 128, and no more.
 pub const HEADERS_CEILING: usize = 128;

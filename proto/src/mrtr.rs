@@ -173,6 +173,14 @@ fn lacks_elicitation_id(request: &InputRequest<'_>) -> bool {
         && !has("elicitationId")
 }
 
+/// The notification that takes a question back which nobody needs answered any more (MCP 2025-11-25,
+/// Cancellation).
+pub fn withdrawal(id: &str) -> String {
+    alloc::format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"{id}","reason":"the call that asked is over"}}}}"#
+    )
+}
+
 /// The `params` of the next call: the agent's own, with its answers and the client's state. `answers`
 /// holds each request's key and raw result; with none of them only the state is sent.
 pub fn next_params(params: &str, answers: &[(String, String)], state: Option<&str>) -> String {

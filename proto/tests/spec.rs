@@ -55,7 +55,6 @@ examples! { faults: Fault;
     Fault::TooManyStreams(_) => Fault::TooManyStreams(NUMBER as usize);
     Fault::TooManyConnections => Fault::TooManyConnections;
     Fault::Draining => Fault::Draining;
-    Fault::Overloaded => Fault::Overloaded;
     Fault::Failed(_) => Fault::Failed(Trouble::QueueFull);
 }
 

@@ -206,8 +206,7 @@ fn decided_here(fault: &Fault) -> bool {
         | Fault::MediaType(_)
         | Fault::TooManyStreams(_)
         | Fault::TooManyConnections
-        | Fault::Draining
-        | Fault::Overloaded => false,
+        | Fault::Draining => false,
     }
 }
 

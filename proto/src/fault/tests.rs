@@ -61,8 +61,6 @@ table! { faults: Fault, (i32, u16, u16, &'static str);
         (-32600, 429, 429, "Too many connections from this address");
     Fault::Draining => Fault::Draining,
         (-32600, 503, 503, "The bridge is stopping; try again later");
-    Fault::Overloaded => Fault::Overloaded,
-        (-32600, 503, 503, "The bridge is overloaded; try again later");
     Fault::Failed(_) => Fault::Failed(Trouble::TimedOut(3)),
         (-32603, 200, 200, "The application did not answer within 3 s (timeout). The call was cancelled; it may have run.");
 }
