@@ -90,8 +90,7 @@ impl<'a> Answering<'a> {
 
     async fn answer(&mut self) -> std::io::Result<Next> {
         let mut timer = Timer::new(self.shared.clone());
-        // With events alone acceptable there is nothing to wait for. With JSON alone, the ticks only
-        // serve to look for a hang-up that cannot be read.
+        // With events alone acceptable there is nothing to wait for.
         let started = self.shared.now();
         let mut next_tick = if self.accept.json { started + limits::STREAM_AFTER } else { started };
         while !self.jobs.is_empty() {
@@ -112,9 +111,6 @@ impl<'a> Answering<'a> {
                     if now < next_tick {
                         continue;
                     }
-                    if self.connection.socket.hung_up() {
-                        return Ok(Next::Drop);
-                    }
                     if self.accept.events {
                         self.write(sse::KEEP_ALIVE).await?;
                         self.stream_gathered().await?;
@@ -127,7 +123,7 @@ impl<'a> Answering<'a> {
     }
 
     async fn wait(&mut self, timer: &mut Timer, until: Instant) -> Event {
-        let (socket, buffer) = (&self.connection.socket, &mut self.connection.buffer);
+        let Connection { socket, buffer, overrun, .. } = &mut *self.connection;
         let (jobs, shared) = (&self.jobs, &self.shared);
         poll_fn(|cx| {
             for (number, job) in jobs.iter().enumerate() {
@@ -135,7 +131,7 @@ impl<'a> Answering<'a> {
                     return Poll::Ready(Event::Reply(number, reply));
                 }
             }
-            if socket.poll_hang_up(cx, buffer).is_ready() {
+            if socket.poll_hang_up(cx, buffer, overrun).is_ready() {
                 return Poll::Ready(Event::HungUp);
             }
             timer.poll(cx, until).map(|()| Event::Time)

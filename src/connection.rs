@@ -68,7 +68,10 @@ pub fn run(
     place: Place,
 ) -> impl Future<Output = ()> {
     let mut connection = Connection::new(socket, claims, place);
-    connection.leftover = (!leftover.is_empty()).then(|| leftover.into());
+    if !leftover.is_empty() {
+        connection.boundary.feed(&leftover);
+        connection.unread = Some(leftover.into());
+    }
     async move {
         let ended = poll_fn(|cx| connection.poll(cx)).await;
         Box::pin(connection.end(ended)).await;
@@ -101,8 +104,10 @@ struct Connection {
     /// Since when it has taken nothing at all.
     stalled: Option<Instant>,
     timer: Timer,
-    /// What was read behind the handshake, until it is looked at.
-    leftover: Option<Box<[u8]>>,
+    /// A register is with the registry, and its answer not written.
+    joining: bool,
+    /// What was received and not looked at: behind the handshake, or while reading had to wait.
+    unread: Option<Box<[u8]>>,
     place: Place,
 }
 
@@ -121,7 +126,8 @@ impl Connection {
             boundary: Boundary::default(),
             blocked: false,
             stalled: None,
-            leftover: None,
+            joining: false,
+            unread: None,
             place,
             socket,
         }
@@ -133,11 +139,6 @@ impl Connection {
 
     /// Empty the inbox, take what came, look at the clock; then wait for one of the three.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
-        if let Some(leftover) = self.leftover.take()
-            && let Err(ended) = self.feed(&leftover)
-        {
-            return Poll::Ready(ended);
-        }
         for _ in 0..TURNS {
             if let Err(ended) = self.turn() {
                 return Poll::Ready(ended);
@@ -152,20 +153,23 @@ impl Connection {
     }
 
     fn turn(&mut self) -> Result<(), Ended> {
-        // Who does not read is not read either: every answer would only be one more to keep.
-        if !self.blocked {
-            self.receive()?;
-        }
+        self.receive()?;
         self.empty_mailbox()?;
         if let Some(close) = self.mailbox.closing() {
             return Err(Ended::Closing(close));
         }
         self.look_at_clock()?;
         self.flush()?;
-        if !self.blocked && self.boundary.is_between_messages() {
+        if !self.blocked && self.unread.is_none() && self.boundary.is_between_messages() {
             self.context = None;
         }
         Ok(())
+    }
+
+    /// Who does not read is not read either: every answer would only be one more to keep. And one register
+    /// at a time: its answer can be thirty times as long.
+    fn may_read(&self) -> bool {
+        !self.blocked && !self.joining
     }
 
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -174,11 +178,16 @@ impl Connection {
         if let Some(since) = self.stalled {
             deadline = deadline.min(since + shared.config.body_timeout);
         }
-        let io = match self.blocked {
-            true => self.socket.io.poll_writable(cx),
-            false => self.socket.io.poll_readable(cx),
+        let io = if self.blocked {
+            self.socket.io.poll_writable(cx).is_ready()
+        } else if self.joining {
+            false
+        } else if self.unread.is_some() {
+            true
+        } else {
+            self.socket.io.poll_readable(cx).is_ready()
         };
-        if io.is_ready() || self.mailbox.poll(cx, self.blocked).is_ready() {
+        if io || self.mailbox.poll(cx, self.blocked).is_ready() {
             return Poll::Ready(());
         }
         self.timer.poll(cx, deadline)
@@ -187,8 +196,14 @@ impl Connection {
     // Reading.
 
     fn receive(&mut self) -> Result<(), Ended> {
+        if let Some(unread) = self.unread.take_if(|_| !self.blocked && !self.joining) {
+            self.read_messages(&unread)?;
+        }
         let shared = self.shared().clone();
         for _ in 0..READS_PER_TURN {
+            if !self.may_read() || self.unread.is_some() {
+                return Ok(());
+            }
             let mut scratch = shared.scratch.borrow_mut();
             match self.socket.io.get_ref().read(&mut scratch) {
                 Ok(0) => return Err(Ended::Lost),
@@ -209,14 +224,21 @@ impl Connection {
 
     /// Takes bytes that came, and whatever messages they complete.
     fn feed(&mut self, bytes: &[u8]) -> Result<(), Ended> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
         self.shared().metrics.channel_received_bytes.add(bytes.len() as u64);
         self.channel.heard(self.shared().now());
         self.boundary.feed(bytes);
+        self.read_messages(bytes)
+    }
+
+    /// Reads messages until the bytes are used up, or reading has to wait; then what is left is kept.
+    fn read_messages(&mut self, bytes: &[u8]) -> Result<(), Ended> {
         let mut rest = bytes;
         loop {
+            if !self.may_read() {
+                // The context may hold a complete message too, so this is noted even without a rest.
+                self.unread = Some(rest.into());
+                return Ok(());
+            }
             let read = self.with_context(&mut rest, |context, wire| context.read(wire));
             match read {
                 Ok(message) => self.take(message)?,
@@ -299,6 +321,7 @@ impl Connection {
                 ],
             );
         }
+        self.joining = true;
         self.shared().tell(Request::Join(Box::new(Join {
             client_id: self.client_id.clone(),
             mailbox: self.mailbox.clone(),
@@ -329,6 +352,7 @@ impl Connection {
         {
             match item {
                 Item::Joined { refused } => {
+                    self.joining = false;
                     self.send(channel::registered(&self.client_id, &refused).into())?;
                 }
                 Item::Call(ticket) if !ticket.is_open() => {}

@@ -12,12 +12,12 @@ use std::task::{Context, Poll};
 use clientmcp_proto::agent::{self, Call, Caller, Decision, Delivery, Question, View};
 use clientmcp_proto::answer::{self, Response};
 use clientmcp_proto::client_id::ClientId;
-use clientmcp_proto::fault::{Fault, Trouble};
+use clientmcp_proto::fault::{Close, Fault, Trouble};
 use clientmcp_proto::http1::{self, BodyDecoder, BodyKind, HeadReader};
 use clientmcp_proto::json;
 use clientmcp_proto::limits;
 use clientmcp_proto::mcp::Era;
-use clientmcp_proto::negotiate::{Accept, Origins, is_json};
+use clientmcp_proto::negotiate::{Accept, Origins, is_json, is_loopback_authority};
 use clientmcp_proto::route::Route;
 use clientmcp_proto::sse;
 use clientmcp_proto::time::Instant;
@@ -25,6 +25,7 @@ use clientmcp_proto::token::{self, Claims};
 
 use crate::admission::Place;
 use crate::call::Answering;
+use crate::dev;
 use crate::head::{Head, response_head};
 use crate::http_body::Framing;
 use crate::log;
@@ -59,6 +60,8 @@ pub struct Connection {
     pub socket: Socket,
     /// What was read and not used: the next request, or the beginning of one.
     pub buffer: Vec<u8>,
+    /// More was sent ahead than is kept: the connection ends with this answer.
+    pub overrun: bool,
     /// Which browser pages may use the endpoint, as this connection's listener sees it.
     pub origins: Rc<Origins>,
     pub peer: IpAddr,
@@ -110,7 +113,7 @@ impl Connection {
     async fn step(mut self) -> Option<Connection> {
         let shared = self.shared().clone();
         match self.exchange().await {
-            Next::KeepAlive if !shared.draining.get() => {
+            Next::KeepAlive if !shared.draining.get() && !self.overrun => {
                 if self.buffer.is_empty() {
                     self.buffer = Vec::new();
                 }
@@ -206,6 +209,15 @@ impl Connection {
             Route::of(frame.target(&self.buffer), &self.shared().config.base_path)
         };
         let method = frame.method(&self.buffer);
+        // The demo page carries tokens: it is for this machine's own browsers, by whatever name of it that
+        // no other page can take on.
+        let host = frame.host(&self.buffer).unwrap_or_default().to_owned();
+        let route = match route {
+            Route::Demo if !self.shared().config.dev || !is_loopback_authority(&host) => {
+                Route::NotFound
+            }
+            route => route,
+        };
         let allowed = allowed_methods(&route);
         if !allowed.contains(&method) {
             self.shared().metrics.refusal(Refusal::Route);
@@ -237,7 +249,16 @@ impl Connection {
                 page.body = self.shared().metrics.render();
                 self.respond(&exchange.unread(), &page).await
             }
-            Route::Health | Route::Demo | Route::NotFound => self.health(exchange).await,
+            Route::Demo => {
+                // No other origin may read it, not even an allowed one.
+                exchange.origin = None;
+                let mut page = Response::text(200, "").with("Cache-Control", "no-store");
+                page = page.with("X-Frame-Options", "DENY").with("Referrer-Policy", "no-referrer");
+                page.content_type = Some("text/html; charset=utf-8");
+                page.body = dev::page(self.shared(), &host);
+                self.respond(&exchange.unread(), &page).await
+            }
+            Route::Health | Route::NotFound => self.health(exchange).await,
         }
     }
 
@@ -262,13 +283,35 @@ impl Connection {
     }
 
     async fn connect(&mut self, exchange: Exchange, head: Head, id: Option<String>) -> Next {
-        match upgrade::judge(self.shared(), &head, id.as_deref(), exchange.crowded) {
+        let judged = upgrade::judge(self.shared(), &head, id.as_deref(), exchange.crowded);
+        let judged = match judged {
+            Ok((accept, verdict)) => Ok((accept, self.if_room(verdict).await)),
+            Err(response) => Err(response),
+        };
+        match judged {
             Err(response) => self.respond(&exchange.unread(), &response).await,
             Ok((accept, verdict)) => match self.socket.write(&[accept.as_bytes()]).await {
                 Ok(()) => Next::Upgrade(verdict),
                 Err(_) => Next::Drop,
             },
         }
+    }
+
+    /// A full bridge takes only who replaces a connection of its own: the newest wins.
+    async fn if_room(&self, verdict: upgrade::Verdict) -> upgrade::Verdict {
+        let (shared, claims) = (self.shared(), verdict?);
+        if shared.clients.get() < shared.config.clients_max {
+            return Ok(claims);
+        }
+        let (reply, online) = flume::bounded(1);
+        shared.tell(Request::IsOnline { client_id: claims.client_id.clone(), reply });
+        if online.recv_async().await == Ok(true) {
+            return Ok(claims);
+        }
+        shared.metrics.refusal(Refusal::Clients);
+        let what = "too many clients (--max-clients)";
+        log::limited("max-clients", log::Level::Warn, what, &[("client", &claims.client_id)]);
+        Err(Close::Limit("too many clients are connected; come back later"))
     }
 
     async fn mcp(&mut self, mut exchange: Exchange, head: Head, id: Option<String>) -> Next {
@@ -353,7 +396,8 @@ impl Connection {
             shared.metrics.refusal(Refusal::Address);
             return Err(Fault::TooManyConnections);
         }
-        if shared.draining.get() {
+        // A POST may belong to a call that still runs; it is looked at first.
+        if shared.draining.get() && head.method != "POST" {
             shared.metrics.refusal(Refusal::Stopping);
             return Err(Fault::Draining);
         }
@@ -461,7 +505,14 @@ impl Connection {
         body: Rc<String>,
     ) -> Next {
         let caller = Caller { claims: &claims, accept, fresh: random_u64() };
-        match agent::decide(&head, &body, &caller) {
+        let decision = agent::decide(&head, &body, &caller);
+        let of_old = matches!(decision, Decision::Cancel(_) | Decision::Deliver(_));
+        if self.shared().draining.get() && !of_old {
+            self.shared().metrics.refusal(Refusal::Stopping);
+            let response = Response::fault(Era::Legacy, None, &Fault::Draining);
+            return self.respond(&exchange, &response).await;
+        }
+        match decision {
             Decision::Respond(response) => self.respond_to(&exchange, accept, &response).await,
             Decision::Ask(question) => {
                 let response = self.ask(&question, &claims).await;
@@ -705,9 +756,8 @@ fn allowed_methods(route: &Route) -> &'static [&'static str] {
         Route::Mcp(_) => &["POST", "GET", "DELETE", "OPTIONS"],
         Route::Connect(_) => &["GET"],
         Route::Health => &["GET", "HEAD"],
-        Route::Metrics => &["GET", "HEAD"],
-        // The demo page comes with a later release.
-        Route::Demo | Route::NotFound => &[],
+        Route::Metrics | Route::Demo => &["GET", "HEAD"],
+        Route::NotFound => &[],
     }
 }
 

@@ -275,8 +275,9 @@ impl Job {
         let Some(asked) = &mut self.asked else { return Turn::Wait };
         let Some(question) = asked.questions.get_mut(number) else { return Turn::Wait };
         match result {
-            Ok(result) => question.answer = Some(result),
-            Err(error) => {
+            // MCP: the result of a request is an object.
+            Ok(result) if result.starts_with('{') => question.answer = Some(result),
+            Ok(error) | Err(error) => {
                 let trouble = Trouble::AgentRefused(words(question.method));
                 question.answer = Some(error);
                 return self.trouble(trouble);

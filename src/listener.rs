@@ -84,6 +84,7 @@ impl Listener {
         let connection = Connection {
             socket: Socket { io, shared: shared.clone() },
             buffer: Vec::new(),
+            overrun: false,
             origins: origins.clone(),
             peer,
             place: Place::open(shared),

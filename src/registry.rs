@@ -51,6 +51,11 @@ pub enum Request {
         client_id: ClientId,
         uri: String,
     },
+    /// Is a connection of this client there, which a newer one would replace?
+    IsOnline {
+        client_id: ClientId,
+        reply: flume::Sender<bool>,
+    },
     /// A notification stream opens; refused when there are too many.
     Listen {
         client_id: ClientId,
@@ -220,6 +225,10 @@ impl Registry {
             }
             Request::Call(ticket) => self.call(ticket),
             Request::Cancel(client_id, cancel) => self.cancel(&client_id, &cancel),
+            Request::IsOnline { client_id, reply } => {
+                let entry = self.clients.get(&client_id);
+                reply.send(entry.is_some_and(|entry| entry.mailbox().is_some())).ok();
+            }
             Request::Expect { ids, ticket } => {
                 let ids = ids.into_iter().enumerate();
                 self.expected.extend(ids.map(|(number, id)| (id, (ticket.clone(), number))));
@@ -441,7 +450,7 @@ impl Registry {
             log::limited(
                 "max-streams",
                 log::Level::Warn,
-                "too many notification streams",
+                "too many notification streams (--max-streams)",
                 &[("client", &client_id)],
             );
             self.tidy(&client_id);
@@ -584,7 +593,7 @@ fn dispatch(shared: &Shared, entry: &Entry, ticket: &Rc<Ticket>) {
         log::limited(
             "max-calls",
             log::Level::Warn,
-            "too many running calls",
+            "too many running calls (--max-calls)",
             &[("client", &ticket.client_id)],
         );
         ticket.end(Reply::Trouble(Trouble::TooManyCalls(config.calls_per_client_max)));
@@ -592,7 +601,7 @@ fn dispatch(shared: &Shared, entry: &Entry, ticket: &Rc<Ticket>) {
         log::limited(
             "max-queued-bytes",
             log::Level::Warn,
-            "a client's queue is full",
+            "a client's queue is full (--max-queued-bytes)",
             &[("client", &ticket.client_id)],
         );
         ticket.end(Reply::Trouble(Trouble::QueueFull));
@@ -626,12 +635,15 @@ fn hash(offer: &Offer) -> u64 {
     hasher.finish()
 }
 
-/// The two things a 2025-era session may ask to be remembered. Bounded; lost with the bridge.
+/// The two things a 2025-era session may ask to be remembered. Bounded in number and in bytes; lost with
+/// the bridge.
 #[derive(Default)]
 struct Sessions {
     known: HashMap<SessionKey, Session>,
-    /// Oldest first; may name sessions that are gone.
+    /// Oldest first.
     order: VecDeque<SessionKey>,
+    /// Of all IDs and URIs.
+    bytes: usize,
 }
 
 type SessionKey = (ClientId, Box<str>);
@@ -642,37 +654,49 @@ struct Session {
     uris: BTreeSet<Box<str>>,
 }
 
+impl Session {
+    fn bytes(&self, key: &SessionKey) -> usize {
+        key.1.len() + self.uris.iter().map(|uri| uri.len()).sum::<usize>()
+    }
+}
+
 impl Sessions {
     /// Whether there was room.
     fn remember(&mut self, key: SessionKey, memory: Memory) -> bool {
-        let known = self.known.contains_key(&key);
-        match memory {
-            Memory::Unsubscribe(uri) => {
-                if let Some(session) = self.known.get_mut(&key) {
-                    session.uris.remove(&uri);
-                }
+        if !self.known.contains_key(&key) {
+            if matches!(memory, Memory::Unsubscribe(_))
+                || key.1.len() > limits::SESSION_ID_BYTES_MAX
+            {
+                // Nothing to forget; and no ID of ours is that long, so nobody relies on it.
                 return true;
             }
-            Memory::Level(level) => {
-                self.known.entry(key.clone()).or_default().level = Some(level);
-            }
+            self.bytes += key.1.len();
+            self.known.insert(key.clone(), Session::default());
+            self.order.push_back(key.clone());
+        }
+        let Some(session) = self.known.get_mut(&key) else { return false };
+        match memory {
+            Memory::Level(level) => session.level = Some(level),
             Memory::Subscribe(uri) => {
-                let session = self.known.entry(key.clone()).or_default();
                 let full = session.uris.len() >= limits::SUBSCRIPTIONS_MAX;
                 if full && !session.uris.contains(&uri) {
                     return false;
                 }
-                session.uris.insert(uri);
+                let bytes = uri.len();
+                if session.uris.insert(uri) {
+                    self.bytes += bytes;
+                }
+            }
+            Memory::Unsubscribe(uri) => {
+                if session.uris.remove(&uri) {
+                    self.bytes -= uri.len();
+                }
             }
         }
-        if !known {
-            self.order.push_back(key);
-        }
-        while self.known.len() > limits::SESSIONS_MAX {
-            match self.order.pop_front() {
-                Some(oldest) => self.known.remove(&oldest),
-                None => break,
-            };
+        while (self.known.len() > limits::SESSIONS_MAX || self.bytes > limits::SESSIONS_BYTES_MAX)
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.drop(&oldest);
         }
         true
     }
@@ -693,8 +717,14 @@ impl Sessions {
     }
 
     fn forget(&mut self, key: &SessionKey) {
-        if self.known.remove(key).is_some() {
+        if self.drop(key) {
             self.order.retain(|other| other != key);
         }
+    }
+
+    fn drop(&mut self, key: &SessionKey) -> bool {
+        let Some(session) = self.known.remove(key) else { return false };
+        self.bytes -= session.bytes(key);
+        true
     }
 }

@@ -61,6 +61,17 @@ impl SecretSource {
         }
     }
 
+    /// Reads the secrets again, from a regular file only: a pipe or a device could hold up the one thread
+    /// that serves everybody.
+    pub fn reload(&self) -> Result<Secrets, String> {
+        if let SecretSource::File { named_by, path } = self
+            && !path.metadata().is_ok_and(|file| file.is_file())
+        {
+            return Err(format!("{named_by} {}: is no regular file any more", path.display()));
+        }
+        self.load()
+    }
+
     /// Reads the secrets. An error is one sentence that names the flag or variable; the caller of a
     /// second load keeps what it had.
     pub fn load(&self) -> Result<Secrets, String> {

@@ -52,6 +52,9 @@ async fn serve(shared: Rc<Shared>, inbox: flume::Receiver<Request>) -> Result<()
     };
     shared.spawn_vital(timers::drive(shared.clone()));
     shared.spawn_vital(registry::run(shared.clone(), inbox));
+    if let Some(metrics) = &metrics {
+        log::info("metrics are served", &[("address", &metrics.address)]);
+    }
     let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
     for listener in listeners.into_iter().chain(metrics) {
         shared.spawn_vital(listener.run(shared.clone()));
@@ -60,7 +63,7 @@ async fn serve(shared: Rc<Shared>, inbox: flume::Receiver<Request>) -> Result<()
         log::announce(&format!("listening on http://{address}"));
     }
     if shared.config.dev {
-        dev::start(&shared, addresses[0])?;
+        dev::start(&shared, addresses[0]);
     }
     loop {
         match signals.next().await {
@@ -85,7 +88,7 @@ async fn serve(shared: Rc<Shared>, inbox: flume::Receiver<Request>) -> Result<()
 
 /// Secrets that cannot be used leave the old ones in place.
 fn reload(shared: &Shared) {
-    match shared.config.secrets.load() {
+    match shared.config.secrets.reload() {
         Ok(secrets) => {
             *shared.secrets.borrow_mut() = Rc::new(secrets);
             log::info("secrets read again", &[]);

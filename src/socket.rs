@@ -15,8 +15,8 @@ use clientmcp_proto::time::Instant;
 use crate::shared::{SCRATCH_BYTES, Shared};
 use crate::timers::Timer;
 
-/// Bytes of a next request that are kept while an answer is being waited for. A peer that pipelines
-/// more is not read until then.
+/// Bytes of next requests that are kept while an answer is being waited for. A peer that pipelines more
+/// loses the connection after the answer.
 const PIPELINED_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes discarded at most after a refusal, so that the peer sees the answer and not a reset.
@@ -75,10 +75,16 @@ impl Socket {
         }
     }
 
-    /// Ready when the peer is gone. What it sends meanwhile is kept in `pipelined`; when that is full
-    /// nothing more is read, and only [`hung_up`](Socket::hung_up) can tell.
-    pub fn poll_hang_up(&self, cx: &mut Context<'_>, pipelined: &mut Vec<u8>) -> Poll<()> {
-        while pipelined.len() < PIPELINED_BYTES_MAX {
+    /// Ready when the peer is gone. What it sends meanwhile is kept in `pipelined` up to a bound; what is
+    /// beyond that is read and lost, because only reading shows that a peer is gone, and `overrun` says
+    /// that this connection cannot go on.
+    pub fn poll_hang_up(
+        &self,
+        cx: &mut Context<'_>,
+        pipelined: &mut Vec<u8>,
+        overrun: &mut bool,
+    ) -> Poll<()> {
+        loop {
             match self.try_read(pipelined) {
                 Some(Input::End) => return Poll::Ready(()),
                 // Less than there was room for is all there is, so that one look is enough mostly.
@@ -89,17 +95,11 @@ impl Socket {
                     Poll::Pending => return Poll::Pending,
                 },
             }
+            if pipelined.len() > PIPELINED_BYTES_MAX {
+                pipelined.truncate(PIPELINED_BYTES_MAX);
+                *overrun = true;
+            }
         }
-        Poll::Pending
-    }
-
-    /// Whether the peer has closed its side, without reading; for when no more may be read.
-    pub fn hung_up(&self) -> bool {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-        let mut fds = [PollFd::new(&self.io, gone)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut fds, Some(&now)).is_ok_and(|_| fds[0].revents().intersects(gone))
     }
 
     /// Writes all pieces in order, in as few system calls as the kernel takes.

@@ -143,8 +143,8 @@ impl Stream {
     /// Ready with `true` when there is something to say, with `false` when the agent is gone.
     fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         // Whatever an agent sends on a stream's connection is discarded, so that its hang-up is seen.
-        let mut discarded = Vec::new();
-        if self.socket.poll_hang_up(cx, &mut discarded).is_ready() {
+        let (mut discarded, mut overrun) = (Vec::new(), false);
+        if self.socket.poll_hang_up(cx, &mut discarded, &mut overrun).is_ready() {
             return Poll::Ready(false);
         }
         if !self.slot.is_quiet() || self.timer.poll(cx, self.comment_at).is_ready() {

@@ -7,6 +7,7 @@ use async_tungstenite::tungstenite::handshake::derive_accept_key;
 use clientmcp_proto::answer::Response;
 use clientmcp_proto::channel::{BEARER_PREFIX, SUBPROTOCOL};
 use clientmcp_proto::fault::Close;
+use clientmcp_proto::http1::BodyKind;
 use clientmcp_proto::token::{self, Claims};
 use data_encoding::BASE64;
 
@@ -38,6 +39,10 @@ pub fn judge(
         return Err(Response::text(426, what)
             .with("Upgrade", "websocket")
             .with("Connection", "Upgrade"));
+    }
+    // What is a body to one reader would be WebSocket frames to another.
+    if head.frame.body != BodyKind::None {
+        return Err(Response::text(400, "An upgrade has no body."));
     }
     if head.field("sec-websocket-version").as_deref() != Some("13") {
         let what = "Expected Sec-WebSocket-Version: 13.";
@@ -77,10 +82,6 @@ pub fn judge(
 }
 
 fn verdict(shared: &Shared, token: Option<&str>, id: Option<&str>) -> Verdict {
-    if shared.clients.get() >= shared.config.clients_max {
-        shared.metrics.refusal(Refusal::Clients);
-        return Err(Close::Limit("too many clients are connected; come back later"));
-    }
     let Some(token) = token else {
         shared.metrics.refusal(Refusal::Token);
         let what = "no token: offer the subprotocol clientmcp.bearer.<token>";

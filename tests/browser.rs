@@ -17,8 +17,8 @@ fn the_demo_page_does_in_chromium_what_it_says() {
     let chromium = std::env::var("CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".to_owned());
     assert!(
         Path::new(&chromium).exists(),
-        "no Chromium at {chromium}: install Debian's package chromium, or set CHROMIUM"
+        "no Chromium at {chromium}: run make test, install Debian's package chromium, or set CHROMIUM"
     );
     let folder = node::installed("tests/browser");
-    node::passes(Bridge::shared(), &folder, ".test.mjs", 1);
+    node::passes(&Bridge::start(&["--dev"]), &folder, ".test.mjs", 1);
 }

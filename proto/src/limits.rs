@@ -58,6 +58,14 @@ pub const DEFINITIONS_MAX: usize = 1000;
 /// Longest reason of a WebSocket close, in bytes (RFC 6455 §5.5: 125 less the code).
 pub const CLOSE_REASON_BYTES_MAX: usize = 123;
 
+/// Longest resource URI that can be subscribed, in bytes. Longer: -32602.
+/// 4,096: what a URL may have in practice.
+pub const URI_BYTES_MAX: usize = 4096;
+
+/// Memory for what 2025-era sessions asked to be remembered, in bytes of their IDs and URIs. Above it
+/// the oldest sessions are forgotten, as if the bridge had been restarted.
+pub const SESSIONS_BYTES_MAX: usize = 16 << 20;
+
 /// Most elements of a JSON-RPC batch. Above it: HTTP 400 with -32600.
 pub const BATCH_MAX: usize = 100;
 

@@ -91,6 +91,11 @@ fn is_loopback(origin: &str) -> bool {
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
         return false;
     }
+    is_loopback_authority(authority)
+}
+
+/// Whether a host with an optional port names this machine by itself.
+pub fn is_loopback_authority(authority: &str) -> bool {
     let host = match authority.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
             Some((host, port)) if is_port(port) => host,

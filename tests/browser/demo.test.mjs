@@ -9,7 +9,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { setTimeout as passes } from "node:timers/promises";
-import { calls, resultOf, token } from "../../sdk/test/support/bridge.js";
+import { BRIDGE, calls, resultOf, token } from "../../sdk/test/support/bridge.js";
 import { SOON, cuttableLine, identity, launch, servePages } from "./stage.mjs";
 
 let browser;
@@ -53,6 +53,18 @@ async function online(t, more = {}, options = {}) {
 
 const textOf = (result) => result.content[0].text;
 const background = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+
+test("the bridge's own page goes online and is its own agent", async (t) => {
+  const context = await browser.newContext();
+  t.after(() => context.close());
+  context.setDefaultTimeout(SOON);
+  const page = await context.newPage();
+  await page.goto(`${BRIDGE}/demo`);
+  await becomes(page, "online");
+  assert.match(await words(page), /^Online as page/);
+  await resultOf("page", "set_background", { color: "rgb(9, 8, 7)" });
+  await page.waitForFunction(() => getComputedStyle(document.body).backgroundColor === "rgb(9, 8, 7)");
+});
 
 test("an agent's call changes the page", async (t) => {
   const { page, sub, errors } = await online(t);

@@ -52,16 +52,12 @@ pub struct Headers(pub Vec<(Box<str>, Box<str>)>);
 
 impl Headers {
     /// Compares the fields with the arguments they mirror (MCP 2026-07-28, Server Behavior for Custom
-    /// Headers). A member named twice would let two readers see two values, so it is refused.
+    /// Headers).
     pub(super) fn check(
         &self,
         params: &[ParamHeader],
         arguments: Option<&str>,
     ) -> Result<(), Fault> {
-        if let Some(name) = arguments.and_then(json::duplicate_member) {
-            let what = alloc::format!("`arguments` has `{name}` twice");
-            return Err(Fault::InvalidRequest(what.into()));
-        }
         let field = |name: &str| {
             let mut values = self.0.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
             let first = values.next()?;

@@ -1,6 +1,5 @@
 //! The 2025 era: `initialize`, sessions, GET streams, batches (MCP 2024-11-05 to 2025-11-25).
 
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -11,6 +10,7 @@ use crate::answer::Response;
 use crate::fault::Fault;
 use crate::json::Kind as JsonKind;
 use crate::jsonrpc::{Message, MessageKind, Params};
+use crate::limits::URI_BYTES_MAX;
 use crate::mcp::{self, Changes, Era, Forwarded, LogLevel};
 use crate::session::Session;
 
@@ -70,8 +70,11 @@ pub(super) fn has_cursor(params: &Params<'_>) -> bool {
 }
 
 fn uri(params: &Params<'_>) -> Result<Box<str>, Fault> {
-    let uri = params.string("uri").map(|uri| Box::from(uri.as_ref()));
-    uri.ok_or(Fault::BadArgument(Cow::Borrowed("`uri` must be a string")))
+    match params.string("uri") {
+        Some(uri) if uri.len() <= URI_BYTES_MAX => Ok(uri.as_ref().into()),
+        Some(_) => Err(Fault::BadArgument("`uri` must have at most 4096 bytes".into())),
+        None => Err(Fault::BadArgument("`uri` must be a string".into())),
+    }
 }
 
 /// Any version may be asked for; one of this era is answered (MCP 2025-11-25, Lifecycle, Version

@@ -14,7 +14,7 @@ use crate::fault::Fault;
 use crate::headers::check_name;
 use crate::json::{self, Kind as JsonKind, Reader};
 use crate::jsonrpc::Params;
-use crate::limits::SUBSCRIPTIONS_MAX;
+use crate::limits::{SUBSCRIPTIONS_MAX, URI_BYTES_MAX};
 use crate::mcp::{self, Changes, Era, Forwarded, LogLevel, meta};
 use crate::span::Span;
 
@@ -161,7 +161,7 @@ fn listen(id: &str, params: &Params<'_>) -> Result<Listen, Fault> {
             "resourcesListChanged" => Changes::RESOURCES,
             "resourceSubscriptions" => {
                 listen.uris = uris(raw).ok_or(wrong(
-                    "`resourceSubscriptions` must be an array of at most 256 strings",
+                    "`resourceSubscriptions` must be an array of at most 256 strings of at most 4096 bytes",
                 ))?;
                 continue;
             }
@@ -181,10 +181,11 @@ fn uris(raw: &str) -> Option<Vec<String>> {
     let mut uris = Vec::new();
     reader.enter_array().ok()?;
     while reader.item().ok()? {
-        uris.push(json::string(reader.value().ok()?)?.into_owned());
-        if uris.len() > SUBSCRIPTIONS_MAX {
+        let uri = json::string(reader.value().ok()?)?;
+        if uris.len() == SUBSCRIPTIONS_MAX || uri.len() > URI_BYTES_MAX {
             return None;
         }
+        uris.push(uri.into_owned());
     }
     Some(uris)
 }

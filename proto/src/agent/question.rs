@@ -258,11 +258,19 @@ impl Call {
         let Some(tool) = offer.tool(name) else {
             return Err(Fault::UnknownTool(name.to_string()));
         };
-        let Some(headers) = &self.headers else { return Ok(()) };
         let params = tool.param_headers();
         if params.is_empty() {
             return Ok(());
         }
-        headers.check(&params, self.arguments.map(|span| span.of(body)))
+        let arguments = self.arguments.map(|span| span.of(body));
+        // A member named twice would let two readers see two values, so it is refused in either era.
+        if let Some(name) = arguments.and_then(json::duplicate_member) {
+            let what = alloc::format!("`arguments` has `{name}` twice");
+            return Err(Fault::InvalidRequest(what.into()));
+        }
+        match &self.headers {
+            Some(headers) => headers.check(&params, arguments),
+            None => Ok(()),
+        }
     }
 }
