@@ -84,9 +84,8 @@ pub fn missing(round: &Round<'_>, declared: Option<&str>) -> Option<String> {
         let raw = declared.iter().find(|(key, raw)| key == name && raw.starts_with('{'))?.1;
         json::members(raw).ok()
     };
-    let has = |members: &[(Cow<'_, str>, &str)], name: &str| {
-        members.iter().any(|(key, _)| key == name)
-    };
+    let has =
+        |members: &[(Cow<'_, str>, &str)], name: &str| members.iter().any(|(key, _)| key == name);
     let mut needed: Vec<&'static str> = Vec::new();
     for request in &round.requests {
         let need = match request.method {
@@ -141,10 +140,8 @@ fn mode<'a>(request: &InputRequest<'a>) -> Option<Cow<'a, str>> {
 
 /// The JSON-RPC request that asks a 2025-era agent. `id` is the bridge's own and needs no escaping.
 pub fn request(id: &str, request: &InputRequest<'_>) -> String {
-    let mut text = alloc::format!(
-        r#"{{"jsonrpc":"2.0","id":"{id}","method":"{}""#,
-        request.method.name()
-    );
+    let mut text =
+        alloc::format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{}""#, request.method.name());
     if let Some(params) = request.params {
         text.push_str(r#","params":"#);
         text.push_str(params);

@@ -156,7 +156,8 @@ impl Gate {
 
     fn refill(&mut self, now: Instant) {
         let ms = u64::try_from(now.since(self.at).as_millis()).unwrap_or(u64::MAX);
-        self.room = self.room.saturating_add(ms.saturating_mul(NOTES_PER_SECOND)).min(NOTES_BURST * 1000);
+        self.room =
+            self.room.saturating_add(ms.saturating_mul(NOTES_PER_SECOND)).min(NOTES_BURST * 1000);
         self.at = self.at.max(now);
     }
 
@@ -205,8 +206,14 @@ mod tests {
             r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t""#;
         for (params, expected) in [
             (r#"{"progress":1}"#, Some(r#","progress":1}}"#)),
-            (r#"{"progress":1e400,"total":2,"message":"m"}"#, Some(r#","progress":1e400,"total":2,"message":"m"}}"#)),
-            (r#"{ "progressToken":9, "progress" : 0.5 , "x":[ 1 ]}"#, Some(r#","progress":0.5,"x":[ 1 ]}}"#)),
+            (
+                r#"{"progress":1e400,"total":2,"message":"m"}"#,
+                Some(r#","progress":1e400,"total":2,"message":"m"}}"#),
+            ),
+            (
+                r#"{ "progressToken":9, "progress" : 0.5 , "x":[ 1 ]}"#,
+                Some(r#","progress":0.5,"x":[ 1 ]}}"#),
+            ),
             (r#"{}"#, None),
             (r#"{"progress":"1"}"#, None),
             (r#"{"progress":1,"total":null}"#, None),
@@ -215,7 +222,9 @@ mod tests {
             let expected = expected.map(|end| alloc::format!("{begin}{end}"));
             assert_eq!(progress(params), expected, "{params}");
         }
-        for (level, wanted) in [("debug", false), ("info", true), ("emergency", true), ("loud", false)] {
+        for (level, wanted) in
+            [("debug", false), ("info", true), ("emergency", true), ("loud", false)]
+        {
             let params = alloc::format!(r#"{{"level":"{level}","data":{{"a":1}}}}"#);
             let log = relay(WANTED, "notifications/message", &params);
             let expected = wanted.then(|| Note::Log(log_message(&params)));
