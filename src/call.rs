@@ -1,17 +1,15 @@
-//! One forwarded call, seen from the agent: wait, keep the stream alive, answer exactly once.
+//! Forwarded calls, seen from the agent: wait, keep the stream alive, answer each exactly once.
 //!
-//! An answer within a second is plain JSON with the right status. Later it is an event stream, whose
-//! comments keep proxies and idle readers patient. The agent's hang-up drops this wait, and that is the
-//! cancel.
+//! An answer within a second is plain JSON with the right status. Later, or as soon as there is a
+//! notification to deliver or a question to ask, it is an event stream, whose comments keep proxies and
+//! idle readers patient. The agent's hang-up drops this wait, and that is the cancel. One request is one
+//! job; a batch of the 2025 era is several that share a response.
 
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use async_tungstenite::tungstenite::Utf8Bytes;
-use clientmcp_proto::answer::{self, Piece, Response};
-use clientmcp_proto::channel::Outcome;
-use clientmcp_proto::fault::Trouble;
+use clientmcp_proto::answer;
 use clientmcp_proto::limits;
 use clientmcp_proto::negotiate::Accept;
 use clientmcp_proto::sse;
@@ -19,230 +17,217 @@ use clientmcp_proto::time::Instant;
 
 use crate::http::{Connection, Exchange, Next};
 use crate::http_body::Framing;
-use crate::metrics::Failure;
-use crate::registry::Request;
+use crate::job::{Job, Rendered, Turn};
 use crate::shared::Shared;
 use crate::ticket::{Reply, Ticket};
 use crate::timers::Timer;
 
-/// The agent's end of a call. Dropped before the answer came, it cancels.
-struct Waiting {
-    ticket: Rc<Ticket>,
-    shared: Rc<Shared>,
-    reason: &'static str,
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.shared.metrics.calls_running.down();
-        if !self.ticket.is_ended() {
-            self.shared.metrics.calls_cancelled.count();
-            self.ticket.abandon(self.reason);
-        }
-    }
-}
-
 /// What the wait ended with.
 enum Event {
-    Reply(Reply),
+    /// Something for the job of this number.
+    Reply(usize, Reply),
     HungUp,
     Time,
 }
 
-/// Forwards a call and answers it.
-pub async fn run(
-    connection: &mut Connection,
-    exchange: Exchange,
+/// One response under way.
+pub struct Answering<'a> {
+    connection: &'a mut Connection,
+    exchange: &'a Exchange,
     accept: Accept,
-    ticket: Rc<Ticket>,
-) -> Next {
-    let shared = connection.socket.shared.clone();
-    shared.metrics.calls_started.count();
-    shared.metrics.calls_running.up();
-    let mut waiting =
-        Waiting { ticket: ticket.clone(), shared: shared.clone(), reason: "the agent hung up" };
-    shared.tell(Request::Call(ticket.clone()));
-    let started = shared.now();
-    let deadline = started + shared.config.call_timeout;
-    let mut timer = Timer::new(shared.clone());
-    let mut stream: Option<Framing> = None;
-    // With JSON alone acceptable, the ticks only serve to look for a hang-up that cannot be read.
-    let mut next_tick = if accept.json { started + limits::STREAM_AFTER } else { started };
-    loop {
-        let event = wait(connection, &ticket, &mut timer, next_tick.min(deadline)).await;
-        let now = shared.now();
-        match event {
-            Event::Reply(reply) => {
-                return answer(connection, &exchange, accept, stream, &ticket, reply).await;
-            }
-            Event::HungUp => return Next::Drop,
-            Event::Time if now >= deadline => {
-                waiting.reason = "the call timed out";
-                shared.metrics.calls_timed_out.count();
-                let seconds = shared.config.call_timeout.as_secs();
-                ticket.give_up(Trouble::TimedOut(seconds), waiting.reason);
-            }
-            Event::Time => {
-                if connection.socket.hung_up() {
-                    return Next::Drop;
-                }
-                if accept.events && keep_alive(connection, &exchange, &mut stream).await.is_err() {
-                    return Next::Drop;
-                }
-                next_tick = next_tick + limits::STREAM_AFTER;
-            }
-        }
-    }
-}
-
-/// Begins the stream, or writes a comment on it.
-async fn keep_alive(
-    connection: &mut Connection,
-    exchange: &Exchange,
-    stream: &mut Option<Framing>,
-) -> std::io::Result<()> {
-    let framing = match stream {
-        Some(framing) => *framing,
-        None => *stream.insert(connection.begin_stream(exchange).await?),
-    };
-    framing.write(&connection.socket, sse::KEEP_ALIVE).await
-}
-
-async fn wait(
-    connection: &mut Connection,
-    ticket: &Ticket,
-    timer: &mut Timer,
-    until: Instant,
-) -> Event {
-    let (socket, buffer) = (&connection.socket, &mut connection.buffer);
-    poll_fn(|cx| {
-        if let Poll::Ready(reply) = ticket.poll(cx) {
-            return Poll::Ready(Event::Reply(reply));
-        }
-        if socket.poll_hang_up(cx, buffer).is_ready() {
-            return Poll::Ready(Event::HungUp);
-        }
-        timer.poll(cx, until).map(|()| Event::Time)
-    })
-    .await
-}
-
-/// A reply as the agent is sent it: the status it would have as plain JSON, and its text.
-struct Rendered {
-    status: u16,
-    pieces: Vec<Piece>,
-    /// What the kept pieces are slices of.
-    message: Utf8Bytes,
-}
-
-fn render(shared: &Shared, ticket: &Ticket, reply: Reply) -> Option<Rendered> {
-    let call = &ticket.call;
-    let own = |text: String| vec![Piece::Own(text.into())];
-    let (status, pieces, message) = match reply {
-        Reply::Cancelled => return None,
-        Reply::Fault(fault) => {
-            let response = Response::fault(call.era, Some(&call.id), &fault);
-            (response.status, own(response.body), Utf8Bytes::default())
-        }
-        Reply::Trouble(trouble) => {
-            shared.metrics.call_failed(failure(trouble));
-            let info = ticket.server_info();
-            let text = answer::trouble(call.era, &call.id, call.method, trouble, &info);
-            (200, own(text), Utf8Bytes::default())
-        }
-        Reply::Outcome { message, outcome: Outcome::Result(shape) } => {
-            shared.metrics.calls_answered.count();
-            let info = ticket.server_info();
-            let pieces = answer::framed(call.era, &call.id, call.method, &shape, &info);
-            (200, pieces, message)
-        }
-        Reply::Outcome { message, outcome: Outcome::Error(error) } => {
-            shared.metrics.calls_answered.count();
-            let status = answer::error_status(call.era, error.code);
-            (status, answer::framed_error(&call.id, error.error), message)
-        }
-    };
-    Some(Rendered { status, pieces, message })
-}
-
-fn failure(trouble: Trouble) -> Failure {
-    match trouble {
-        Trouble::NotConnected => Failure::Offline,
-        Trouble::MayHaveRun | Trouble::TimedOut(_) | Trouble::BadReply => Failure::Lost,
-        Trouble::TooManyCalls(_) => Failure::Busy,
-        Trouble::QueueFull => Failure::QueueFull,
-        Trouble::CallTooLarge(_) => Failure::TooLarge,
-        Trouble::Stopping => Failure::Stopping,
-    }
-}
-
-async fn answer(
-    connection: &mut Connection,
-    exchange: &Exchange,
-    accept: Accept,
+    shared: Rc<Shared>,
+    jobs: Vec<Job>,
+    /// `Some` once the head of the event stream is written.
     stream: Option<Framing>,
-    ticket: &Ticket,
-    reply: Reply,
-) -> Next {
-    let shared = connection.socket.shared.clone();
-    let Some(rendered) = render(&shared, ticket, reply) else {
-        return cancelled(connection, exchange, accept, stream).await;
-    };
-    let texts: Vec<&str> =
-        rendered.pieces.iter().map(|piece| piece.of(&rendered.message)).collect();
-    // An agent that takes events only gets one, unless its status says more than 200.
-    if stream.is_none() && (accept.json || rendered.status != 200) {
-        let bytes: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
-        let json = Some(answer::JSON);
-        return connection.respond_pieces(exchange, rendered.status, json, &[], &bytes).await;
-    }
-    let framing = match stream {
-        Some(framing) => framing,
-        None => match connection.begin_stream(exchange).await {
-            Ok(begun) => begun,
-            Err(_) => return Next::Drop,
-        },
-    };
-    let mut event = String::from(sse::EVENT_BEGIN);
-    texts.iter().for_each(|text| sse::push_data(text, &mut event));
-    event.push_str(sse::EVENT_END);
-    finish(connection, exchange, framing, &event).await
+    /// A batch: its answers are gathered in one array while there is no stream.
+    batch: bool,
+    gathered: Vec<String>,
 }
 
-/// The agent took the call back: its stream ends without a response, and one not begun yet becomes an
-/// empty one.
-async fn cancelled(
-    connection: &mut Connection,
-    exchange: &Exchange,
-    accept: Accept,
-    stream: Option<Framing>,
-) -> Next {
-    if !accept.events {
-        return connection.respond(exchange, &Response::empty(204)).await;
+impl<'a> Answering<'a> {
+    /// A response to one request.
+    pub fn one(
+        connection: &'a mut Connection,
+        exchange: &'a Exchange,
+        accept: Accept,
+        ticket: Rc<Ticket>,
+    ) -> Answering<'a> {
+        Answering::new(connection, exchange, accept, vec![ticket], false, Vec::new())
     }
-    let framing = match stream {
-        Some(framing) => framing,
-        None => match connection.begin_stream(exchange).await {
-            Ok(framing) => framing,
-            Err(_) => return Next::Drop,
-        },
-    };
-    finish(connection, exchange, framing, "").await
-}
 
-/// Writes the last of a stream and ends it.
-async fn finish(
-    connection: &mut Connection,
-    exchange: &Exchange,
-    framing: Framing,
-    last: &str,
-) -> Next {
-    if !last.is_empty() && framing.write(&connection.socket, last).await.is_err() {
-        return Next::Drop;
+    /// A response to a batch, some of whose answers are known.
+    pub fn batch(
+        connection: &'a mut Connection,
+        exchange: &'a Exchange,
+        accept: Accept,
+        tickets: Vec<Rc<Ticket>>,
+        known: Vec<String>,
+    ) -> Answering<'a> {
+        Answering::new(connection, exchange, accept, tickets, true, known)
     }
-    match framing.finish(&connection.socket).await {
-        Ok(()) if exchange.closes() || framing == Framing::UntilClose => Next::Close,
-        Ok(()) => Next::KeepAlive,
-        Err(_) => Next::Drop,
+
+    fn new(
+        connection: &'a mut Connection,
+        exchange: &'a Exchange,
+        accept: Accept,
+        tickets: Vec<Rc<Ticket>>,
+        batch: bool,
+        gathered: Vec<String>,
+    ) -> Answering<'a> {
+        let shared = connection.socket.shared.clone();
+        let jobs = tickets.into_iter().map(|ticket| Job::begin(&shared, ticket, accept)).collect();
+        Answering { connection, exchange, accept, shared, jobs, stream: None, batch, gathered }
+    }
+
+    /// Waits for everything and answers it.
+    pub async fn run(mut self) -> Next {
+        match self.answer().await {
+            Ok(next) => next,
+            // Whatever the reason, nothing more can be said on this connection.
+            Err(_) => Next::Drop,
+        }
+    }
+
+    async fn answer(&mut self) -> std::io::Result<Next> {
+        let mut timer = Timer::new(self.shared.clone());
+        // With events alone acceptable there is nothing to wait for. With JSON alone, the ticks only
+        // serve to look for a hang-up that cannot be read.
+        let started = self.shared.now();
+        let mut next_tick = if self.accept.json { started + limits::STREAM_AFTER } else { started };
+        while !self.jobs.is_empty() {
+            let deadlines = self.jobs.iter().map(|job| job.deadline);
+            let until = deadlines.fold(next_tick, Instant::min);
+            match self.wait(&mut timer, until).await {
+                Event::HungUp => return Ok(Next::Drop),
+                Event::Reply(number, reply) => {
+                    if let Some(next) = self.reply(number, reply).await? {
+                        return Ok(next);
+                    }
+                }
+                Event::Time => {
+                    let now = self.shared.now();
+                    for job in &mut self.jobs {
+                        job.look_at_clock(now);
+                    }
+                    if now < next_tick {
+                        continue;
+                    }
+                    if self.connection.socket.hung_up() {
+                        return Ok(Next::Drop);
+                    }
+                    if self.accept.events {
+                        self.write(sse::KEEP_ALIVE).await?;
+                        self.stream_gathered().await?;
+                    }
+                    next_tick = next_tick + limits::STREAM_AFTER;
+                }
+            }
+        }
+        self.finish().await
+    }
+
+    async fn wait(&mut self, timer: &mut Timer, until: Instant) -> Event {
+        let (socket, buffer) = (&self.connection.socket, &mut self.connection.buffer);
+        let (jobs, shared) = (&self.jobs, &self.shared);
+        poll_fn(|cx| {
+            for (number, job) in jobs.iter().enumerate() {
+                if let Poll::Ready(reply) = job.ticket.poll(cx, shared.now()) {
+                    return Poll::Ready(Event::Reply(number, reply));
+                }
+            }
+            if socket.poll_hang_up(cx, buffer).is_ready() {
+                return Poll::Ready(Event::HungUp);
+            }
+            timer.poll(cx, until).map(|()| Event::Time)
+        })
+        .await
+    }
+
+    /// Takes what one job was told. `Some` when with it the whole response is written.
+    async fn reply(&mut self, number: usize, reply: Reply) -> std::io::Result<Option<Next>> {
+        match self.jobs[number].take(reply) {
+            Turn::Wait => Ok(None),
+            Turn::Tell(text) if self.accept.events => {
+                self.write(&sse::event(&text)).await?;
+                Ok(None)
+            }
+            Turn::Tell(_) => Ok(None),
+            Turn::Ask(questions) => {
+                for question in &questions {
+                    self.write(&sse::event(question)).await?;
+                }
+                Ok(None)
+            }
+            Turn::Over(rendered) => {
+                self.jobs.swap_remove(number);
+                match rendered {
+                    Some(rendered) if self.batch => self.gather(&rendered).await,
+                    Some(rendered) => self.complete(&rendered).await.map(Some),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// The answer to a single request.
+    async fn complete(&mut self, rendered: &Rendered) -> std::io::Result<Next> {
+        // An agent that takes events only gets one, unless its status says more than 200.
+        if self.stream.is_none() && (self.accept.json || rendered.status != 200) {
+            let texts: Vec<&[u8]> = rendered.texts().map(str::as_bytes).collect();
+            let (status, json) = (rendered.status, Some(answer::JSON));
+            let (connection, exchange) = (&mut *self.connection, self.exchange);
+            return Ok(connection.respond_pieces(exchange, status, json, &[], &texts).await);
+        }
+        self.write(&rendered.event()).await?;
+        self.finish().await
+    }
+
+    /// The answer to one element of a batch.
+    async fn gather(&mut self, rendered: &Rendered) -> std::io::Result<Option<Next>> {
+        match self.stream {
+            Some(_) => self.write(&rendered.event()).await?,
+            None => self.gathered.push(rendered.texts().collect()),
+        }
+        Ok(None)
+    }
+
+    async fn stream_gathered(&mut self) -> std::io::Result<()> {
+        for text in std::mem::take(&mut self.gathered) {
+            self.write(&sse::event(&text)).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes to the event stream, which is begun if it has not been.
+    async fn write(&mut self, text: &str) -> std::io::Result<()> {
+        let framing = match self.stream {
+            Some(framing) => framing,
+            None => *self.stream.insert(self.connection.begin_stream(self.exchange).await?),
+        };
+        framing.write(&self.connection.socket, text).await
+    }
+
+    /// Everything is answered, or was taken back: ends the response.
+    async fn finish(&mut self) -> std::io::Result<Next> {
+        if self.stream.is_none() && self.accept.json && !self.gathered.is_empty() {
+            let array = format!("[{}]", self.gathered.join(","));
+            let response = answer::Response::json(200, array);
+            return Ok(self.connection.respond(self.exchange, &response).await);
+        }
+        if self.stream.is_none() && self.gathered.is_empty() && !self.accept.events {
+            // Cancelled, and no event stream to be empty.
+            let response = answer::Response::empty(204);
+            return Ok(self.connection.respond(self.exchange, &response).await);
+        }
+        if self.stream.is_none() {
+            self.stream = Some(self.connection.begin_stream(self.exchange).await?);
+        }
+        self.stream_gathered().await?;
+        let framing = self.stream.unwrap_or(Framing::UntilClose);
+        framing.finish(&self.connection.socket).await?;
+        if self.exchange.closes() || framing == Framing::UntilClose {
+            return Ok(Next::Close);
+        }
+        Ok(Next::KeepAlive)
     }
 }

@@ -134,8 +134,14 @@ impl Connection {
     }
 
     fn turn(&mut self) -> Result<(), Ended> {
-        self.receive()?;
+        // Who does not read is not read either: every answer would only be one more to keep.
+        if !self.blocked {
+            self.receive()?;
+        }
         self.empty_mailbox()?;
+        if let Some(close) = self.mailbox.closing() {
+            return Err(Ended::Closing(close));
+        }
         self.look_at_clock()?;
         self.flush()?;
         if !self.blocked && self.boundary.is_between_messages() {
@@ -153,10 +159,11 @@ impl Connection {
         let (socket, mailbox, timer) = (&self.socket, &self.mailbox, &mut self.timer);
         let blocked = self.blocked;
         poll_fn(|cx| {
-            if socket.io.poll_readable(cx).is_ready()
-                || blocked && socket.io.poll_writable(cx).is_ready()
-                || !blocked && mailbox.poll(cx).is_ready()
-            {
+            let io = match blocked {
+                true => socket.io.poll_writable(cx),
+                false => socket.io.poll_readable(cx),
+            };
+            if io.is_ready() || mailbox.poll(cx, blocked).is_ready() {
                 return Poll::Ready(());
             }
             timer.poll(cx, deadline)
@@ -229,11 +236,20 @@ impl Connection {
                 self.renew(&token)
             }
             Step::Reply { to, outcome } => {
-                to.end(Reply::Outcome { message: text, outcome });
+                to.answer(text, outcome);
                 Ok(())
             }
-            // Progress and log messages cross with the next release.
-            Step::Note { .. } | Step::Announce { .. } => Ok(()),
+            Step::Note { to, method, params } => {
+                let params = params.map_or("{}", |span| span.of(&text));
+                to.note(&method, params, self.socket.shared.now());
+                Ok(())
+            }
+            Step::Updated { uri } => {
+                let request =
+                    Request::Updated { client_id: self.client_id.clone(), uri: uri.into_owned() };
+                self.shared().tell(request);
+                Ok(())
+            }
             Step::Close(close) => Err(Ended::Closing(close)),
         }
     }
@@ -296,26 +312,23 @@ impl Connection {
                 Item::Joined { refused } => {
                     self.send(channel::registered(&self.client_id, &refused).into())?;
                 }
-                Item::Call(ticket) if ticket.is_ended() => {}
-                Item::Call(ticket) => {
-                    match ticket.call.message(&ticket.id.to_string(), &ticket.body) {
-                        Some(message) => {
-                            ticket.written();
-                            self.channel.called(ticket.id, ticket);
-                            self.send(message.into())?;
-                        }
-                        None => {
-                            let max = limits::MESSAGE_BYTES_MAX;
-                            ticket.end(Reply::Trouble(Trouble::CallTooLarge(max)));
-                        }
+                Item::Call(ticket) if !ticket.is_open() => {}
+                Item::Call(ticket) => match ticket.message() {
+                    Some(message) => {
+                        ticket.written();
+                        self.channel.called(ticket.id(), ticket);
+                        self.send(message.into())?;
                     }
-                }
+                    None => {
+                        let max = limits::MESSAGE_BYTES_MAX;
+                        ticket.end(Reply::Trouble(Trouble::CallTooLarge(max)));
+                    }
+                },
                 Item::Cancel { id, reason } => {
                     if self.channel.forget(id).is_some() {
                         self.send(channel::cancel(id, reason).into())?;
                     }
                 }
-                Item::Close(close) => return Err(Ended::Closing(close)),
             }
         }
         Ok(())
@@ -393,7 +406,7 @@ impl Connection {
     fn finish(self, ended: &Ended) -> (Socket, Option<Box<WebSocketContext>>) {
         let shared = self.socket.shared.clone();
         let unsent = self.mailbox.close().into_iter().filter_map(|item| match item {
-            Item::Call(ticket) if !ticket.is_ended() => {
+            Item::Call(ticket) if ticket.is_open() => {
                 ticket.unqueue();
                 Some(ticket)
             }

@@ -7,11 +7,12 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use clientmcp_proto::agent::{self, Caller, Decision, Question, View};
+use clientmcp_proto::agent::{self, Call, Caller, Decision, Delivery, Question, View};
 use clientmcp_proto::answer::{self, Response};
 use clientmcp_proto::client_id::ClientId;
 use clientmcp_proto::fault::{Fault, Trouble};
 use clientmcp_proto::http1::{self, BodyDecoder, BodyKind, HeadReader};
+use clientmcp_proto::json;
 use clientmcp_proto::limits;
 use clientmcp_proto::mcp::Era;
 use clientmcp_proto::negotiate::{Accept, Origins, is_json};
@@ -20,7 +21,7 @@ use clientmcp_proto::sse;
 use clientmcp_proto::token::{self, Claims};
 
 use crate::admission::Place;
-use crate::call;
+use crate::call::Answering;
 use crate::head::{Head, response_head};
 use crate::http_body::Framing;
 use crate::metrics::{self, Refusal};
@@ -28,6 +29,7 @@ use crate::registry::{Request, Seen};
 use crate::shared::{Shared, random_u64};
 use crate::socket::{Input, Socket};
 use crate::stream::{self, Slot};
+use crate::ticket::Ticket;
 use crate::timers::Timer;
 use crate::upgrade;
 
@@ -368,7 +370,11 @@ impl Connection {
         Ok(claims)
     }
 
-    async fn read_body(&mut self, head: &Head, exchange: &mut Exchange) -> Result<Rc<str>, Next> {
+    async fn read_body(
+        &mut self,
+        head: &Head,
+        exchange: &mut Exchange,
+    ) -> Result<Rc<String>, Next> {
         let mut decoder = match BodyDecoder::new(head.frame.body, limits::BODY_BYTES_MAX) {
             Ok(decoder) => decoder,
             Err(_) => return Err(self.refuse_body(exchange, 413, "").await),
@@ -402,8 +408,13 @@ impl Connection {
             }
         }
         match String::from_utf8(body) {
-            // RFC 8259 §8.1: a parser may ignore a byte order mark.
-            Ok(body) => Ok(body.strip_prefix('\u{feff}').unwrap_or(&body).into()),
+            Ok(mut body) => {
+                // RFC 8259 §8.1: a parser may ignore a byte order mark.
+                if body.starts_with('\u{feff}') {
+                    body.remove(0);
+                }
+                Ok(Rc::new(body))
+            }
             Err(error) => {
                 let at = error.utf8_error().valid_up_to();
                 let fault = Fault::ParseError(format!("not UTF-8 at byte {at}"));
@@ -433,22 +444,18 @@ impl Connection {
         head: Head,
         claims: Claims,
         accept: Accept,
-        body: Rc<str>,
+        body: Rc<String>,
     ) -> Next {
         let caller = Caller { claims: &claims, accept, fresh: random_u64() };
-        let decision = agent::decide(&head, &body, &caller);
-        drop(head);
-        match decision {
+        match agent::decide(&head, &body, &caller) {
             Decision::Respond(response) => self.respond_to(&exchange, accept, &response).await,
             Decision::Ask(question) => {
                 let response = self.ask(&question, &claims).await;
                 self.respond_to(&exchange, accept, &response).await
             }
-            Decision::Call(request) => {
-                let id = self.shared().next_call_id();
-                let client_id = claims.client_id;
-                let ticket = crate::ticket::Ticket::new(id, client_id, *request, body.clone());
-                call::run(self, exchange, accept, ticket).await
+            Decision::Call(call) => {
+                let ticket = self.ticket(&claims, *call, body.clone());
+                Answering::one(self, &exchange, accept, ticket).run().await
             }
             Decision::Listen(listen) => {
                 let id = listen.subscription.clone();
@@ -459,14 +466,65 @@ impl Connection {
                 self.shared().tell(Request::Cancel(claims.client_id, cancel));
                 self.respond(&exchange, &Response::empty(202)).await
             }
-            // The translation of input requests comes with the next release; until then nobody waits.
-            Decision::Deliver(_) => self.respond(&exchange, &Response::empty(202)).await,
-            Decision::Batch(_) => {
-                let what = "batches are not served yet";
-                let fault = Fault::InvalidRequest(what.into());
-                self.respond(&exchange, &Response::fault(Era::Legacy, None, &fault)).await
+            Decision::Deliver(delivery) => {
+                self.deliver(&claims, delivery);
+                self.respond(&exchange, &Response::empty(202)).await
+            }
+            Decision::Batch(elements) => {
+                self.batch(&exchange, &head, &claims, accept, &elements).await
             }
         }
+    }
+
+    fn ticket(&self, claims: &Claims, call: Call, body: Rc<String>) -> Rc<Ticket> {
+        let shared = self.shared();
+        let (id, client_id) = (shared.next_call_id(), claims.client_id.clone());
+        Ticket::new(id, client_id, call, body, shared.now())
+    }
+
+    /// The answer to a question that the bridge put to the agent, or to nobody's.
+    fn deliver(&self, claims: &Claims, delivery: Delivery<'_>) {
+        let Some(id) = json::string(delivery.id) else { return };
+        self.shared().tell(Request::Deliver {
+            client_id: claims.client_id.clone(),
+            id: id.into_owned(),
+            result: delivery.result.map(str::to_owned).map_err(str::to_owned),
+        });
+    }
+
+    /// Every element is a request of its own; their answers share one response.
+    async fn batch(
+        &mut self,
+        exchange: &Exchange,
+        head: &Head,
+        claims: &Claims,
+        accept: Accept,
+        elements: &[&str],
+    ) -> Next {
+        let mut known = Vec::new();
+        let mut tickets = Vec::new();
+        for element in elements {
+            let caller = Caller { claims, accept, fresh: random_u64() };
+            match agent::decide_element(head, element, &caller) {
+                Decision::Respond(response) if response.body.is_empty() => {}
+                Decision::Respond(response) => known.push(response.body),
+                Decision::Ask(question) => known.push(self.ask(&question, claims).await.body),
+                Decision::Call(call) => {
+                    tickets.push(self.ticket(claims, *call, Rc::new((*element).to_owned())))
+                }
+                Decision::Cancel(cancel) => {
+                    self.shared().tell(Request::Cancel(claims.client_id.clone(), cancel));
+                }
+                Decision::Deliver(delivery) => self.deliver(claims, delivery),
+                Decision::Listen(_) | Decision::Batch(_) => {
+                    unreachable!("decide_element() knows the 2025 era only, and no arrays")
+                }
+            }
+        }
+        if known.is_empty() && tickets.is_empty() {
+            return self.respond(exchange, &Response::empty(202)).await;
+        }
+        Answering::batch(self, exchange, accept, tickets, known).run().await
     }
 
     /// Answers from what the client offers.

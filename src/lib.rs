@@ -2,7 +2,7 @@
 //!
 //! The rooms stand in a line and use only what is before them: `config`, `log`, `metrics`, `secrets`;
 //! `shared`, `timers`, `socket`; `ticket`, `mailbox`, `stream`; `registry`; `connection`; `http` with
-//! `head`, `http_body`, `call` and `upgrade`; `listener`; `serve`; `cli`.
+//! `head`, `http_body`, `call`, `job` and `upgrade`; `listener`; `serve`; `cli`.
 
 mod admission;
 mod call;
@@ -14,6 +14,7 @@ mod dev;
 mod head;
 mod http;
 mod http_body;
+mod job;
 mod listener;
 pub mod log;
 mod mailbox;

@@ -25,7 +25,6 @@ pub enum Item {
         id: CallId,
         reason: &'static str,
     },
-    Close(Close),
 }
 
 #[derive(Default)]
@@ -33,6 +32,9 @@ pub struct Mailbox {
     queue: RefCell<VecDeque<Item>>,
     waker: Cell<Option<Waker>>,
     closed: Cell<bool>,
+    /// The connection is to be closed for this reason. Not in the queue, because a client that does not
+    /// read is closed without it.
+    closing: Cell<Option<Close>>,
     /// The registry knows whose it is.
     pub registered: Cell<bool>,
     /// Calls of this client that are not ended, written or not.
@@ -47,6 +49,21 @@ impl Mailbox {
             return;
         }
         self.queue.borrow_mut().push_back(item);
+        self.wake();
+    }
+
+    /// Asks the connection to close, once what is in the queue is written or cannot be.
+    pub fn ask_to_close(&self, close: Close) {
+        self.closing.set(Some(close));
+        self.wake();
+    }
+
+    /// What the connection was asked to close for.
+    pub fn closing(&self) -> Option<Close> {
+        self.closing.take()
+    }
+
+    fn wake(&self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -66,13 +83,17 @@ impl Mailbox {
         self.queue.borrow().is_empty()
     }
 
-    /// Ready when there is something to take out.
-    pub fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.is_empty() {
-            self.waker.set(Some(cx.waker().clone()));
-            return Poll::Pending;
+    /// Ready when the connection is asked to close, or, unless it is `blocked`, when there is something
+    /// to take out.
+    pub fn poll(&self, cx: &mut Context<'_>, blocked: bool) -> Poll<()> {
+        let closing = self.closing.take();
+        let asked = closing.is_some();
+        self.closing.set(closing);
+        if asked || !blocked && !self.is_empty() {
+            return Poll::Ready(());
         }
-        Poll::Ready(())
+        self.waker.set(Some(cx.waker().clone()));
+        Poll::Pending
     }
 
     /// Takes nothing more; returns what was left in it.

@@ -35,6 +35,22 @@ pub enum Request {
     },
     Call(Rc<Ticket>),
     Cancel(ClientId, Cancel),
+    /// Questions under these IDs are about to be put to the agent of this call.
+    Expect {
+        ids: Vec<String>,
+        ticket: Weak<Ticket>,
+    },
+    /// An agent answers a question, or nobody's.
+    Deliver {
+        client_id: ClientId,
+        id: String,
+        result: Result<String, String>,
+    },
+    /// A client says that a resource changed.
+    Updated {
+        client_id: ClientId,
+        uri: String,
+    },
     /// A notification stream opens; refused when there are too many.
     Listen {
         client_id: ClientId,
@@ -111,6 +127,8 @@ struct Registry {
     /// Every offer in use by its hash, so that a thousand copies of one application share one.
     offers: HashMap<u64, Vec<Weak<Offer>>>,
     sessions: Sessions,
+    /// Questions put to agents: whose call they belong to, and which of its questions each is.
+    expected: HashMap<String, (Weak<Ticket>, usize)>,
     stopping: bool,
     /// When to look for what calls left behind; none without calls since the last time.
     sweep_at: Option<Instant>,
@@ -152,7 +170,7 @@ impl Busy {
 }
 
 fn is_running(ticket: &Weak<Ticket>) -> bool {
-    ticket.upgrade().is_some_and(|ticket| !ticket.is_ended())
+    ticket.upgrade().is_some_and(|ticket| !ticket.is_over())
 }
 
 impl Entry {
@@ -181,6 +199,7 @@ impl Registry {
             due: BTreeSet::new(),
             offers: HashMap::new(),
             sessions: Sessions::default(),
+            expected: HashMap::new(),
             stopping: false,
             sweep_at: None,
         }
@@ -198,6 +217,12 @@ impl Registry {
             }
             Request::Call(ticket) => self.call(ticket),
             Request::Cancel(client_id, cancel) => self.cancel(&client_id, &cancel),
+            Request::Expect { ids, ticket } => {
+                let ids = ids.into_iter().enumerate();
+                self.expected.extend(ids.map(|(number, id)| (id, (ticket.clone(), number))));
+            }
+            Request::Deliver { client_id, id, result } => self.deliver(&client_id, &id, result),
+            Request::Updated { client_id, uri } => self.updated(&client_id, &uri),
             Request::Listen { client_id, slot, reply } => {
                 let answer = self.listen(client_id, &slot);
                 reply.send(answer).ok();
@@ -213,7 +238,7 @@ impl Registry {
             Request::EndCalls => self.end_calls(),
             Request::EndClients => {
                 for mailbox in self.clients.values().filter_map(Entry::mailbox) {
-                    mailbox.push(Item::Close(Close::Stopping));
+                    mailbox.ask_to_close(Close::Stopping);
                 }
             }
             Request::EndStreams => {
@@ -229,11 +254,16 @@ impl Registry {
     fn call(&mut self, ticket: Rc<Ticket>) {
         let now = self.shared.now();
         let entry = self.clients.entry(ticket.client_id.clone()).or_default();
-        let running = &mut entry.busy().running;
-        if running.len() == running.capacity() {
-            running.retain(is_running);
+        if !ticket.tracked.replace(true) {
+            let running = &mut entry.busy().running;
+            if running.len() == running.capacity() {
+                running.retain(is_running);
+            }
+            running.push(Rc::downgrade(&ticket));
         }
-        running.push(Rc::downgrade(&ticket));
+        if let Some(session) = &ticket.call.session {
+            ticket.wants(self.sessions.level(&ticket.client_id, session));
+        }
         self.sweep_at.get_or_insert(now + SWEEP_INTERVAL);
         if self.stopping {
             ticket.end(Reply::Trouble(Trouble::Stopping));
@@ -260,7 +290,7 @@ impl Registry {
         self.look_again(until, &ticket.client_id);
         let entry = self.clients.entry(ticket.client_id.clone()).or_default();
         let busy = entry.busy();
-        busy.parked.retain(|(_, other)| !other.is_ended());
+        busy.parked.retain(|(_, other)| other.is_open());
         if busy.parked.len() >= self.shared.config.calls_per_client_max {
             let max = self.shared.config.calls_per_client_max;
             ticket.end(Reply::Trouble(Trouble::TooManyCalls(max)));
@@ -275,7 +305,7 @@ impl Registry {
             return;
         };
         let fits = |ticket: &Rc<Ticket>| {
-            !ticket.is_ended()
+            !ticket.is_over()
                 && ticket.call.request_key() == cancel.request
                 && match &cancel.session {
                     Some(session) => {
@@ -287,6 +317,20 @@ impl Registry {
         let mut found = busy.running.iter().filter_map(Weak::upgrade).filter(fits);
         if let (Some(ticket), None) = (found.next(), found.next()) {
             ticket.cancel();
+        }
+    }
+
+    /// Hands an agent's answer to the call that asked; only an agent of the same client may give it.
+    fn deliver(&mut self, client_id: &ClientId, id: &str, result: Result<String, String>) {
+        let Some((ticket, number)) = self.expected.get(id) else { return };
+        let (ticket, number) = (ticket.upgrade(), *number);
+        match ticket {
+            Some(ticket) if ticket.client_id == *client_id => {
+                self.expected.remove(id);
+                ticket.answered(number, result);
+            }
+            Some(_) => {}
+            None => drop(self.expected.remove(id)),
         }
     }
 
@@ -315,7 +359,7 @@ impl Registry {
         let again = entry.online.as_ref().is_some_and(|old| Rc::ptr_eq(old, &mailbox));
         if !again {
             if let Some(old) = entry.online.replace(mailbox.clone()) {
-                old.push(Item::Close(Close::Replaced));
+                old.ask_to_close(Close::Replaced);
                 log::info("client replaced by a newer connection", &[("client", &client_id)]);
             } else {
                 log::info("client joined", &[("client", &client_id)]);
@@ -326,9 +370,12 @@ impl Registry {
         let changes = changes_between(entry.offer.as_deref(), Some(&offer));
         let before = entry.offer.replace(offer);
         mailbox.push(Item::Joined { refused });
-        let parked = entry.busy.as_mut().map(|busy| std::mem::take(&mut busy.parked));
+        // A connection that is gone already is followed by its leave: what waits, waits on.
+        let there = entry.mailbox().is_some();
+        let parked = entry.busy.as_mut().filter(|_| there);
+        let parked = parked.map(|busy| std::mem::take(&mut busy.parked));
         for (_, ticket) in parked.into_iter().flatten() {
-            if !ticket.is_ended() {
+            if ticket.is_open() {
                 dispatch(&self.shared, entry, &ticket);
             }
         }
@@ -426,6 +473,22 @@ impl Registry {
         self.sessions.forget(&(client_id, session));
     }
 
+    /// Tells the streams that named the resource, and those whose session subscribed it.
+    fn updated(&self, client_id: &ClientId, uri: &str) {
+        let Some(busy) = self.clients.get(client_id).and_then(|entry| entry.busy.as_ref()) else {
+            return;
+        };
+        for slot in &busy.streams {
+            let wanted = match &slot.listen.session {
+                Some(session) => self.sessions.subscribed(client_id, session, uri),
+                None => slot.listen.uris.iter().any(|named| named == uri),
+            };
+            if wanted {
+                slot.updated(uri);
+            }
+        }
+    }
+
     /// Notes what changed; the streams are told a moment later, all changes of that moment at once.
     fn changed(&mut self, client_id: &ClientId, changes: Changes) {
         let Some(entry) = self.clients.get_mut(client_id) else { return };
@@ -463,6 +526,7 @@ impl Registry {
         }
         if self.sweep_at.is_some_and(|at| at <= now) {
             self.sweep_at = None;
+            self.expected.retain(|_, (ticket, _)| ticket.strong_count() > 0);
             self.clients.retain(|_, entry| {
                 if let Some(busy) = entry.busy.as_mut() {
                     busy.running.retain(is_running);
@@ -618,6 +682,21 @@ impl Sessions {
             };
         }
         true
+    }
+
+    fn level(&self, client_id: &ClientId, session: &str) -> Option<LogLevel> {
+        self.get(client_id, session)?.level
+    }
+
+    fn subscribed(&self, client_id: &ClientId, session: &str, uri: &str) -> bool {
+        self.get(client_id, session).is_some_and(|session| session.uris.contains(uri))
+    }
+
+    fn get(&self, client_id: &ClientId, session: &str) -> Option<&Session> {
+        if self.known.is_empty() {
+            return None;
+        }
+        self.known.get(&(client_id.clone(), session.into()))
     }
 
     fn forget(&mut self, key: &SessionKey) {

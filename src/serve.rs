@@ -11,7 +11,6 @@ use smol::stream::StreamExt;
 
 use crate::config::Config;
 use crate::listener::Listener;
-use crate::mailbox::Item;
 use crate::registry::{self, Request};
 use crate::shared::Shared;
 use crate::timers::{self, Timer};
@@ -49,11 +48,11 @@ async fn serve(shared: Rc<Shared>, inbox: flume::Receiver<Request>) -> Result<()
         Some(address) => Some(Listener::bind("--metrics", address, true)?),
         None => None,
     };
-    shared.spawn(timers::drive(shared.clone()));
-    shared.spawn(registry::run(shared.clone(), inbox));
+    shared.spawn_vital(timers::drive(shared.clone()));
+    shared.spawn_vital(registry::run(shared.clone(), inbox));
     let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
     for listener in listeners.into_iter().chain(metrics) {
-        shared.spawn(listener.run(shared.clone()));
+        shared.spawn_vital(listener.run(shared.clone()));
     }
     for address in &addresses {
         log::announce(&format!("listening on http://{address}"));
@@ -107,7 +106,7 @@ async fn stop(shared: &Rc<Shared>) {
     until(shared, flushed, || shared.answering.get() == 0).await;
     shared.tell(Request::EndClients);
     for stranger in shared.strangers.take().iter().filter_map(Weak::upgrade) {
-        stranger.push(Item::Close(Close::Stopping));
+        stranger.ask_to_close(Close::Stopping);
     }
     until(shared, shared.now() + FLUSH_WAIT, || shared.clients.get() == 0).await;
     shared.tell(Request::EndStreams);

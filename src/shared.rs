@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
 use std::rc::{Rc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,8 +15,10 @@ use clientmcp_proto::channel::CallId;
 use clientmcp_proto::time::{Instant, UnixSeconds};
 use clientmcp_proto::token::Secrets;
 use smol::LocalExecutor;
+use smol::future::FutureExt;
 
 use crate::config::Config;
+use crate::log;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::registry::Request;
@@ -76,8 +79,20 @@ impl Shared {
         })
     }
 
-    /// Starts a task that goes on by itself.
+    /// Starts a task that serves one peer. Should it panic, which is a bug of ours, that costs this peer
+    /// its connection and nobody else anything.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        let guarded = AssertUnwindSafe(task).catch_unwind();
+        let reported = async {
+            if guarded.await.is_err() {
+                log::error("a task failed; please report this", &[]);
+            }
+        };
+        self.executor.spawn(reported).detach();
+    }
+
+    /// Starts a task that everyone depends on: when it panics, the process ends.
+    pub fn spawn_vital(&self, task: impl Future<Output = ()> + 'static) {
         self.executor.spawn(task).detach();
     }
 

@@ -59,6 +59,12 @@ impl Slot {
         }
     }
 
+    /// This resource changed, which the agent subscribed.
+    pub fn updated(&self, uri: &str) {
+        self.updated.borrow_mut().insert(uri.to_owned());
+        self.wake();
+    }
+
     pub fn end(&self, end: End) {
         self.end.set(Some(self.end.get().unwrap_or(end)));
         self.wake();

@@ -1,9 +1,10 @@
-//! One call and its return address: made by the agent's connection, carried to the client's, answered once.
+//! One call and its return address: made by the agent's connection, carried to the client's.
 //!
 //! The registry never sees the answer: it goes straight from the client's connection to the agent's. When
-//! the agent's side drops its end, that is the cancel; nothing else has to remember to clean up.
+//! the agent's side drops its end, that is the cancel; nothing else has to remember to clean up. A call
+//! that the client answers with a question goes to it again, under a new ID, once the agent has answered.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -13,11 +14,16 @@ use clientmcp_proto::agent::Call;
 use clientmcp_proto::channel::{CallId, Outcome};
 use clientmcp_proto::client_id::ClientId;
 use clientmcp_proto::fault::{Fault, Trouble};
+use clientmcp_proto::mcp::LogLevel;
+use clientmcp_proto::notes::{self, Gate, Wanted};
+use clientmcp_proto::time::Instant;
 
 use crate::mailbox::{Item, Mailbox};
 
 /// What an agent's connection hears about its call.
 pub enum Reply {
+    /// A progress or log message, complete.
+    Note(String),
     /// The client ended it; the spans of `outcome` point into `message`.
     Outcome { message: Utf8Bytes, outcome: Outcome },
     /// It could not be completed.
@@ -26,19 +32,29 @@ pub enum Reply {
     Fault(Fault),
     /// The agent cancelled it by a notification: it gets no response at all.
     Cancelled,
+    /// The agent answered one of the questions it was asked: its number, and the raw result or error.
+    Answered(usize, Result<String, String>),
 }
 
 pub struct Ticket {
-    pub id: CallId,
     pub client_id: ClientId,
     pub call: Call,
-    /// The body that the call's spans point into.
-    pub body: Rc<str>,
+    /// Of the call as it is under way now.
+    id: Cell<CallId>,
+    /// The body the agent sent, which the call's spans point into.
+    pub body: Rc<String>,
+    /// Raw `params` of the call as it is under way now, if they are not those of the body any more.
+    again: RefCell<Option<String>>,
+    /// The least severe log message that the agent wants.
+    level: Cell<Option<LogLevel>>,
     state: RefCell<State>,
+    notes: RefCell<Gate>,
     replies: RefCell<VecDeque<Reply>>,
     waker: Cell<Option<Waker>>,
     /// The raw `Implementation` of the server that the call was last matched with.
     server_info: RefCell<Box<str>>,
+    /// The registry has it among the calls that may be cancelled.
+    pub tracked: Cell<bool>,
 }
 
 enum State {
@@ -48,36 +64,76 @@ enum State {
     Queued(Rc<Mailbox>),
     /// Written, wholly or in part: it may run, and is never sent again.
     Written(Rc<Mailbox>),
-    Ended,
+    /// The client has ended it; the agent's side decides whether that is all.
+    Answered,
+    /// Nobody waits any more.
+    Over,
 }
 
 impl Ticket {
-    pub fn new(id: CallId, client_id: ClientId, call: Call, body: Rc<str>) -> Rc<Ticket> {
+    pub fn new(
+        id: CallId,
+        client_id: ClientId,
+        call: Call,
+        body: Rc<String>,
+        now: Instant,
+    ) -> Rc<Ticket> {
         Rc::new(Ticket {
-            id,
             client_id,
+            id: Cell::new(id),
+            again: RefCell::default(),
+            level: Cell::new(call.log_level),
             call,
             body,
             state: RefCell::new(State::Waiting),
+            notes: RefCell::new(Gate::new(now)),
             replies: RefCell::default(),
             waker: Cell::default(),
             server_info: RefCell::default(),
+            tracked: Cell::default(),
         })
     }
 
-    /// Ends the call with this, unless it is ended already.
-    pub fn end(&self, reply: Reply) {
-        if !self.is_ended() {
-            self.enter(State::Ended);
-            self.tell(reply);
+    pub fn id(&self) -> CallId {
+        self.id.get()
+    }
+
+    // The client's side.
+
+    /// The client ended the call.
+    pub fn answer(&self, message: Utf8Bytes, outcome: Outcome) {
+        if self.is_open() {
+            self.enter(State::Answered);
+            self.notes.borrow_mut().finish(self.level.get());
+            self.tell(Reply::Outcome { message, outcome });
         }
     }
 
-    /// Nobody waits any more: a call that was sent is cancelled at the client.
-    pub fn abandon(&self, reason: &'static str) {
-        let before = self.enter(State::Ended);
-        if let State::Written(mailbox) = before {
-            mailbox.push(Item::Cancel { id: self.id, reason });
+    /// The client sent a notification for the running call.
+    pub fn note(&self, method: &str, params: &str, now: Instant) {
+        let progress_token = self.call.progress_token.as_deref();
+        let wanted = Wanted { progress_token, level: self.level.get() };
+        if self.is_open()
+            && let Some(note) = notes::relay(wanted, method, params)
+        {
+            self.notes.borrow_mut().put(note, now);
+            self.wake();
+        }
+    }
+
+    /// The channel message that carries the call; `None` when it would be too large.
+    pub fn message(&self) -> Option<String> {
+        self.with_params(|params| self.call.message(&self.id().to_string(), params))
+    }
+
+    // The registry's side.
+
+    /// Ends the call with this, unless it has ended already.
+    pub fn end(&self, reply: Reply) {
+        if self.is_open() {
+            self.enter(State::Answered);
+            self.notes.borrow_mut().finish(self.level.get());
+            self.tell(reply);
         }
     }
 
@@ -89,32 +145,30 @@ impl Ticket {
 
     /// Ends the call for a reason of the bridge's own; a client that runs it is told.
     pub fn give_up(&self, trouble: Trouble, reason: &'static str) {
-        if !self.is_ended() {
+        if !self.is_over() {
             self.abandon(reason);
             self.tell(Reply::Trouble(trouble));
         }
     }
 
-    fn tell(&self, reply: Reply) {
-        self.replies.borrow_mut().push_back(reply);
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
+    /// The agent answered a question it was asked.
+    pub fn answered(&self, number: usize, result: Result<String, String>) {
+        if !self.is_over() {
+            self.tell(Reply::Answered(number, result));
         }
     }
 
-    /// The next thing to be told about the call.
-    pub fn poll(&self, cx: &mut Context<'_>) -> Poll<Reply> {
-        match self.replies.borrow_mut().pop_front() {
-            Some(reply) => Poll::Ready(reply),
-            None => {
-                self.waker.set(Some(cx.waker().clone()));
-                Poll::Pending
-            }
-        }
+    /// The session of the call wants log messages from this level on.
+    pub fn wants(&self, level: Option<LogLevel>) {
+        self.level.set(level);
     }
 
-    pub fn is_ended(&self) -> bool {
-        matches!(*self.state.borrow(), State::Ended)
+    pub fn server_info(&self) -> Ref<'_, Box<str>> {
+        self.server_info.borrow()
+    }
+
+    pub fn serve_as(&self, server_info: String) {
+        *self.server_info.borrow_mut() = server_info.into();
     }
 
     /// Puts the call into a client's mailbox.
@@ -125,7 +179,7 @@ impl Ticket {
 
     /// Takes the call back from a client it was never written to.
     pub fn unqueue(&self) {
-        if !self.is_ended() {
+        if self.is_open() {
             self.enter(State::Waiting);
         }
     }
@@ -141,15 +195,65 @@ impl Ticket {
 
     /// The bytes the call occupies in a queue.
     pub fn bytes(&self) -> usize {
-        self.call.params.end() - self.call.params.start() + self.call.agent.len()
+        self.with_params(str::len) + self.call.agent.len()
     }
 
-    pub fn server_info(&self) -> std::cell::Ref<'_, Box<str>> {
-        self.server_info.borrow()
+    // The agent's side.
+
+    /// The next thing to be told about the call.
+    pub fn poll(&self, cx: &mut Context<'_>, now: Instant) -> Poll<Reply> {
+        if let Some(note) = self.notes.borrow_mut().take(now) {
+            return Poll::Ready(Reply::Note(note));
+        }
+        if let Some(reply) = self.replies.borrow_mut().pop_front() {
+            return Poll::Ready(reply);
+        }
+        self.waker.set(Some(cx.waker().clone()));
+        Poll::Pending
     }
 
-    pub fn serve_as(&self, server_info: String) {
-        *self.server_info.borrow_mut() = server_info.into();
+    /// The call goes to the client once more, under this ID and with these `params`.
+    pub fn again(&self, id: CallId, params: String) {
+        if !self.is_over() {
+            self.id.set(id);
+            *self.again.borrow_mut() = Some(params);
+            self.enter(State::Waiting);
+        }
+    }
+
+    /// Works with the raw `params` of the call as it went out last.
+    pub fn with_params<T>(&self, work: impl FnOnce(&str) -> T) -> T {
+        match self.again.borrow().as_deref() {
+            Some(params) => work(params),
+            None => work(self.call.params.of(&self.body)),
+        }
+    }
+
+    /// Nobody waits any more: a call that was sent is cancelled at the client.
+    pub fn abandon(&self, reason: &'static str) {
+        if let State::Written(mailbox) = self.enter(State::Over) {
+            mailbox.push(Item::Cancel { id: self.id(), reason });
+        }
+    }
+
+    /// Whether the client may still end it.
+    pub fn is_open(&self) -> bool {
+        matches!(*self.state.borrow(), State::Waiting | State::Queued(_) | State::Written(_))
+    }
+
+    pub fn is_over(&self) -> bool {
+        matches!(*self.state.borrow(), State::Over)
+    }
+
+    fn tell(&self, reply: Reply) {
+        self.replies.borrow_mut().push_back(reply);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
     }
 
     /// Every change of state goes through here, so that the mailbox's counts are right.
@@ -161,7 +265,7 @@ impl Ticket {
                 mailbox.calls.set(mailbox.calls.get() - 1);
             }
             State::Written(mailbox) => mailbox.calls.set(mailbox.calls.get() - 1),
-            State::Waiting | State::Ended => {}
+            State::Waiting | State::Answered | State::Over => {}
         }
         match &*self.state.borrow() {
             State::Queued(mailbox) => {
@@ -169,7 +273,7 @@ impl Ticket {
                 mailbox.calls.set(mailbox.calls.get() + 1);
             }
             State::Written(mailbox) => mailbox.calls.set(mailbox.calls.get() + 1),
-            State::Waiting | State::Ended => {}
+            State::Waiting | State::Answered | State::Over => {}
         }
         before
     }

@@ -4,7 +4,7 @@
 //! from becoming one at the agent. Both are told everything and remember only what a gate must.
 
 use alloc::collections::VecDeque;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use crate::json::{self, Kind};
 use crate::limits::{NOTES_BURST, NOTES_PER_SECOND, NOTES_QUEUED_BYTES_MAX};
@@ -143,7 +143,7 @@ impl Gate {
             let count = self.dropped;
             self.queue(log_message(&alloc::format!(
                 r#"{{"level":"{level}","logger":"clientmcp","data":"{} log messages of this call were left out: more than {} a second"}}"#,
-                count.to_string(),
+                count,
                 NOTES_PER_SECOND
             )));
             self.dropped = 0;
@@ -190,6 +190,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
     use alloc::vec::Vec;
 
     const WANTED: Wanted<'static> =

@@ -30,6 +30,8 @@ pub struct Call {
     pub arguments: Option<Span>,
     /// The message's member `agent`, raw.
     pub agent: Box<str>,
+    /// The agent's capabilities as it declared them with the request (2026 era).
+    pub capabilities: Option<Span>,
     /// The agent's `progressToken`, raw: a string or a number.
     pub progress_token: Option<Box<str>>,
     /// The least severe log message the request asks for (2026 era).
@@ -107,6 +109,7 @@ impl Call {
             name,
             arguments: params.get("arguments").map(|raw| Span::within(body, raw)),
             agent: Box::default(),
+            capabilities: None,
             progress_token: progress_token.map(Box::from),
             log_level: None,
             session: None,
@@ -120,10 +123,9 @@ impl Call {
         request_key(&self.id).unwrap_or_default()
     }
 
-    /// The channel message that carries this call; `None` when it would be larger than a message may
-    /// be. `id` is the bridge's own and needs no escaping.
-    pub fn message(&self, id: &str, body: &str) -> Option<String> {
-        let params = self.params.of(body);
+    /// The channel message that carries this call with these raw `params`; `None` when it would be
+    /// larger than a message may be. `id` is the bridge's own and needs no escaping.
+    pub fn message(&self, id: &str, params: &str) -> Option<String> {
         let method = self.method.name();
         let length = params.len() + self.agent.len() + id.len() + method.len() + 64;
         if length > MESSAGE_BYTES_MAX + 64 {

@@ -44,15 +44,11 @@ pub(super) fn decide<'a>(
     }
 }
 
-fn question(
-    method: &Cow<'_, str>,
-    params: &Params<'_>,
-    caller: &Caller<'_>,
-) -> Result<Kind, Fault> {
+fn question(method: &str, params: &Params<'_>, caller: &Caller<'_>) -> Result<Kind, Fault> {
     if let Some(list) = list_of(method) {
         return Ok(Kind::List { list, cursor: has_cursor(params) });
     }
-    match method.as_ref() {
+    match method {
         "initialize" => initialize(params, caller.fresh),
         "ping" => Ok(Kind::Ping),
         "logging/setLevel" => {

@@ -15,6 +15,7 @@ use crate::headers::check_name;
 use crate::json::{self, Kind as JsonKind, Reader};
 use crate::jsonrpc::Params;
 use crate::mcp::{self, Changes, Era, Forwarded, LogLevel, meta};
+use crate::span::Span;
 
 /// A request of this era, before anything about it is checked.
 pub(super) struct Request<'a> {
@@ -52,11 +53,9 @@ fn checked<'a>(
     same(head, "mcp-method", "Mcp-Method", &method)?;
     if let Some(forwarded) = Forwarded::parse(&method) {
         let mut call = Call::read(Era::Modern, id, forwarded, &params, body, caller.claims);
-        call.agent = describe(
-            mcp::MODERN,
-            params.meta(meta::CLIENT_INFO),
-            params.meta(meta::CLIENT_CAPABILITIES),
-        );
+        let capabilities = params.meta(meta::CLIENT_CAPABILITIES);
+        call.agent = describe(mcp::MODERN, params.meta(meta::CLIENT_INFO), capabilities);
+        call.capabilities = capabilities.map(|raw| Span::within(body, raw));
         call.log_level = log_level;
         call.headers = Some(Headers(head.fields("mcp-param-")));
         // The name is compared before the tool is looked up, so a refusal to see it comes second.

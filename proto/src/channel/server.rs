@@ -9,6 +9,7 @@ use alloc::collections::BTreeMap;
 
 use super::CallId;
 use crate::fault::Close;
+use crate::json;
 use crate::limits::{PING_AFTER, REGISTER_TIMEOUT, SILENT_AFTER};
 use crate::reply::{self, ErrorShape, Message, Shape};
 use crate::span::Span;
@@ -42,8 +43,8 @@ pub enum Step<'a, R> {
     Reply { to: R, outcome: Outcome },
     /// A notification that belongs to a running call.
     Note { to: &'a R, method: Cow<'a, str>, params: Option<Span> },
-    /// A notification that belongs to no call.
-    Announce { method: Cow<'a, str>, params: Option<Span> },
+    /// This resource changed; tell whoever subscribed it.
+    Updated { uri: Cow<'a, str> },
     /// Send the fault and close.
     Close(Close),
 }
@@ -98,7 +99,13 @@ impl<R> Channel<R> {
             Message::Auth { token } => Step::Renew(token),
             Message::Result { id, shape } => self.ended(&id, Outcome::Result(shape)),
             Message::Error { id, error } => self.ended(&id, Outcome::Error(error)),
-            Message::Notify { method, params, id: None } => Step::Announce { method, params },
+            Message::Notify { method, params, id: None } => {
+                let params = params.map(|span| span.of(text));
+                match params.and_then(uri).filter(|_| method == "notifications/resources/updated") {
+                    Some(uri) => Step::Updated { uri },
+                    None => Step::Nothing,
+                }
+            }
             Message::Notify { method, params, id: Some(id) } => {
                 match CallId::parse(&id).and_then(|id| self.calls.get(&id)) {
                     Some(to) => Step::Note { to, method, params },
@@ -173,4 +180,9 @@ impl<R> Channel<R> {
         }
         None
     }
+}
+
+fn uri(params: &str) -> Option<Cow<'_, str>> {
+    let members = json::members(params).ok()?;
+    members.iter().find(|(name, _)| name == "uri").and_then(|(_, raw)| json::string(raw))
 }
