@@ -2,11 +2,13 @@
 //!
 //! The rooms stand in a line and use only what is before them: `config`, `log`, `metrics`, `secrets`;
 //! `shared`, `timers`, `socket`; `ticket`, `mailbox`, `stream`; `registry`; `connection`; `http` with
-//! `head`, `http_body`, `call`, `job` and `upgrade`; `listener`; `serve`; `cli`.
+//! `head`, `http_body`, `call`, `job` and `upgrade`; `listener`; `serve`; `cli`. `client`
+//! stands apart: it is the other end of the WebSocket, and knows nothing of the bridge.
 
 mod admission;
 mod call;
 pub mod cli;
+pub mod client;
 pub mod config;
 mod connection;
 mod demo;

@@ -50,8 +50,8 @@ impl Backoff {
         let factor = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
         let ceiling = RECONNECT_MIN.saturating_mul(factor).min(RECONNECT_MAX);
         self.failures = (self.failures + 1).min(31);
-        // The upper 32 bits as a fraction of the ceiling; it is below 2^32 nanoseconds times eight.
-        let nanos = ceiling.as_nanos() * u128::from(random >> 32) >> 32;
+        // The upper 32 bits are the fraction of the ceiling.
+        let nanos = (ceiling.as_nanos() * u128::from(random >> 32)) >> 32;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
