@@ -39,13 +39,15 @@ use smol::Executor;
 use smol::future::or;
 
 mod call;
-mod dial;
+pub(crate) mod dial;
 mod offer;
 mod session;
 #[cfg(feature = "tls")]
 mod tls;
 mod token;
 
+#[cfg(feature = "connect")]
+pub(crate) use call::member;
 pub use call::{Answer, Call, Failure, text, tool_error};
 pub use dial::UrlError;
 pub use offer::Offer;

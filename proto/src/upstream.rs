@@ -48,11 +48,11 @@ pub const WAITING_MAX: usize = 256;
 pub const SUBSCRIBED_MAX: usize = 256;
 
 /// A bridge's call, as the driver names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallKey(pub u64);
 
 /// One of our requests to the server. Never used twice, also not after a restart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
 /// The end of a call: a raw result, or a raw JSON-RPC error object.

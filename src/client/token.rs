@@ -58,7 +58,7 @@ impl Token {
     }
 
     /// A token, without the blanks around it.
-    pub(super) async fn ask_now(&self) -> Result<String, String> {
+    pub(crate) async fn ask_now(&self) -> Result<String, String> {
         match &self.source {
             Source::Fixed(token) => Ok(token.as_ref().to_owned()),
             Source::Ask(ask) => ask().await.map(|token| token.trim().to_owned()),
