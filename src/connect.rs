@@ -3,6 +3,12 @@
 //! Carries between three parties and decides nothing: the bridge (`crate::client`), the server (`pipe`
 //! or `http`), and `clientmcp_proto::upstream`, which knows what each message means. One task owns the
 //! server and its restarts; calls reach it through one queue. Flags are read in `config`.
+//!
+//! What does not cross, and why: log messages and questions outside a call, or while several run over a
+//! pipe (nothing says whose they are; the server is told so); changes of resources that are in no list
+//! (a bridge does not say what agents subscribe, so everything listed is subscribed); tasks, and
+//! `notifications/elicitation/complete` (the channel has neither); `roots/list_changed` (roots are an
+//! agent's, and a server sees all agents as one client). `tests/connect/others.rs` names the rest.
 
 use std::collections::HashMap;
 use std::pin::pin;

@@ -36,18 +36,29 @@ pub async fn run(
         .tool(NOW, |_| async { Ok(text(&log::timestamp())) })
         .tool(SLEEP, sleep);
     let url = format!("ws://{address}{}/connect", shared.config.base_path);
+    let (lost, losses) = flume::unbounded();
     let client = match Client::new(&url, Token::fixed(token)) {
         Ok(client) => client.offer(offer).on_status(move |status| match status {
             // Nobody may be waiting for it any more.
             Status::Online { .. } => drop(joined.try_send(())),
             Status::Offline { reason, .. } => {
                 log::debug("demo client lost its connection", &[("error", reason)]);
+                lost.send(()).ok();
             }
             Status::Connecting => {}
         }),
         Err(error) => return log::error("demo client not started", &[("error", &error)]),
     };
-    if let Err(refused) = client.run().await {
+    let handle = client.handle();
+    let stop_with_the_bridge = async {
+        while losses.recv_async().await.is_ok() {
+            if shared.draining.get() {
+                handle.stop();
+            }
+        }
+        std::future::pending().await
+    };
+    if let Err(refused) = smol::future::or(client.run(), stop_with_the_bridge).await {
         log::info("demo client left", &[("reason", &refused)]);
     }
 }

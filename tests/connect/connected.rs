@@ -47,11 +47,23 @@ impl Connected {
         flags: &[&str],
         command: &[String],
     ) -> Connected {
+        let url = format!("ws://{}/connect", bridge.addr);
+        Connected::at(&url, client_id, token, flags, command)
+    }
+
+    /// Connects to this URL.
+    pub fn at(
+        url: &str,
+        client_id: &str,
+        token: &str,
+        flags: &[&str],
+        command: &[String],
+    ) -> Connected {
         let token_file = std::env::temp_dir().join(unique("token"));
         std::fs::write(&token_file, token).expect("the temporary folder can be written to");
         // With a secret in its environment, that must not reach the server.
         let mut process = Bridge::command(&[]);
-        process.args(["connect", "--url", &format!("ws://{}/connect", bridge.addr)]);
+        process.args(["connect", "--url", url]);
         process.arg("--token-file").arg(&token_file).args(flags);
         if !command.is_empty() {
             process.arg("--").args(command);

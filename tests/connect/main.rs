@@ -1,10 +1,14 @@
 //! `clientmcp connect` from outside: a bridge, the program, and servers that others started with it.
 //!
-//! `by_hand` uses a server of ours that misbehaves on request; `process` looks at the program itself.
+//! `by_hand` uses a server of ours that misbehaves on request; `process` looks at the program itself;
+//! `others` compares what real agents see of real servers with and without the bridge between them.
 
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../agents/tools.rs"]
+mod tools;
 
 mod by_hand;
 mod connected;
+mod others;
 mod process;

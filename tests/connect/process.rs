@@ -138,3 +138,11 @@ fn it_comes_back_when_the_bridge_does() {
     assert_eq!(agent.call("echo", json!({"text": "back"})).text(), "back");
     assert_eq!(connected.log().matches("initialized by").count(), 1, "the server noticed nothing");
 }
+
+#[cfg(feature = "tls")]
+#[test]
+fn certificates_are_those_of_the_file_that_is_named() {
+    let url = format!("wss://{}", Bridge::shared().addr);
+    let connected = Connected::at(&url, "x", "t", &["--ca-file", "/dev/null"], &by_hand(&[]));
+    connected.await_log("certificates in /dev/null: there are none");
+}
