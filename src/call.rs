@@ -158,9 +158,12 @@ impl<'a> Answering<'a> {
                 }
                 Ok(None)
             }
-            Turn::Over(rendered) => {
+            Turn::Over { first, answer } => {
+                for notification in &first {
+                    self.write(&sse::event(notification)).await?;
+                }
                 self.jobs.swap_remove(number);
-                match rendered {
+                match answer {
                     Some(rendered) if self.batch => self.gather(&rendered).await,
                     Some(rendered) => self.complete(&rendered).await.map(Some),
                     None => Ok(None),

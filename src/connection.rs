@@ -5,11 +5,11 @@
 //! for the moment, and drops it again at a message boundary with nothing left to write. What may be said
 //! when is `proto::channel`'s decision.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use async_tungstenite::tungstenite::protocol::frame::CloseFrame;
 use async_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -24,6 +24,7 @@ use clientmcp_proto::offer::{self, Offer};
 use clientmcp_proto::time::Instant;
 use clientmcp_proto::token::Claims;
 
+use crate::admission::Place;
 use crate::log;
 use crate::mailbox::{Item, Mailbox};
 use crate::metrics::Refusal;
@@ -36,6 +37,9 @@ use crate::upgrade;
 
 /// Reads in one turn before the other tasks get theirs.
 const READS_PER_TURN: usize = 16;
+
+/// Turns before the other tasks get theirs.
+const TURNS: usize = 4;
 
 /// Bytes that a context collects before it writes by itself; one flush per drained mailbox is the rule.
 const WRITE_BUFFER_BYTES: usize = 64 << 10;
@@ -53,21 +57,21 @@ enum Ended {
     Lost,
 }
 
-/// Runs a client's connection to its end.
-pub async fn run(socket: Socket, leftover: Vec<u8>, claims: Claims) {
-    let shared = socket.shared.clone();
-    shared.clients.set(shared.clients.get() + 1);
-    let mut connection = Connection::new(socket, claims);
-    shared.met(&connection.mailbox);
-    let ended = connection.live(leftover).await;
-    let (socket, context) = connection.finish(&ended);
-    let told = match ended {
-        Ended::Closing(close) => say_goodbye(&socket, context, close).await,
-        Ended::Closed(_) | Ended::Lost => false,
-    };
-    shared.clients.set(shared.clients.get() - 1);
-    if told {
-        socket.linger(limits::LINGER).await;
+/// Runs a client's connection to its end; `leftover` was read behind the handshake.
+///
+/// What sleeps fifty thousand times is this future, so it is little more than the `Connection`: everything
+/// that happens once, at the end, is boxed then.
+pub fn run(
+    socket: Socket,
+    leftover: Vec<u8>,
+    claims: Claims,
+    place: Place,
+) -> impl Future<Output = ()> {
+    let mut connection = Connection::new(socket, claims, place);
+    connection.leftover = (!leftover.is_empty()).then(|| leftover.into());
+    async move {
+        let ended = poll_fn(|cx| connection.poll(cx)).await;
+        Box::pin(connection.end(ended)).await;
     }
 }
 
@@ -97,20 +101,28 @@ struct Connection {
     /// Since when it has taken nothing at all.
     stalled: Option<Instant>,
     timer: Timer,
+    /// What was read behind the handshake, until it is looked at.
+    leftover: Option<Box<[u8]>>,
+    place: Place,
 }
 
 impl Connection {
-    fn new(socket: Socket, claims: Claims) -> Connection {
+    fn new(socket: Socket, claims: Claims, place: Place) -> Connection {
         let shared = &socket.shared;
+        let mailbox = Rc::default();
+        shared.clients.set(shared.clients.get() + 1);
+        shared.met(&mailbox);
         Connection {
             channel: Channel::new(shared.now(), claims.ends_at()),
             timer: Timer::new(shared.clone()),
             client_id: claims.client_id,
-            mailbox: Rc::default(),
+            mailbox,
             context: None,
             boundary: Boundary::default(),
             blocked: false,
             stalled: None,
+            leftover: None,
+            place,
             socket,
         }
     }
@@ -120,17 +132,23 @@ impl Connection {
     }
 
     /// Empty the inbox, take what came, look at the clock; then wait for one of the three.
-    async fn live(&mut self, leftover: Vec<u8>) -> Ended {
-        if let Err(ended) = self.feed(&leftover) {
-            return ended;
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        if let Some(leftover) = self.leftover.take()
+            && let Err(ended) = self.feed(&leftover)
+        {
+            return Poll::Ready(ended);
         }
-        drop(leftover);
-        loop {
+        for _ in 0..TURNS {
             if let Err(ended) = self.turn() {
-                return ended;
+                return Poll::Ready(ended);
             }
-            self.wait().await;
+            if self.wait(cx).is_pending() {
+                return Poll::Pending;
+            }
         }
+        // The others' turn; this one goes on right after them.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn turn(&mut self) -> Result<(), Ended> {
@@ -150,25 +168,20 @@ impl Connection {
         Ok(())
     }
 
-    async fn wait(&mut self) {
-        let shared = self.socket.shared.clone();
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let shared = self.shared();
         let mut deadline = self.channel.deadline(shared.now(), shared.wall());
         if let Some(since) = self.stalled {
-            deadline = deadline.min(since + limits::STALL_TIMEOUT);
+            deadline = deadline.min(since + shared.config.body_timeout);
         }
-        let (socket, mailbox, timer) = (&self.socket, &self.mailbox, &mut self.timer);
-        let blocked = self.blocked;
-        poll_fn(|cx| {
-            let io = match blocked {
-                true => socket.io.poll_writable(cx),
-                false => socket.io.poll_readable(cx),
-            };
-            if io.is_ready() || mailbox.poll(cx, blocked).is_ready() {
-                return Poll::Ready(());
-            }
-            timer.poll(cx, deadline)
-        })
-        .await;
+        let io = match self.blocked {
+            true => self.socket.io.poll_writable(cx),
+            false => self.socket.io.poll_readable(cx),
+        };
+        if io.is_ready() || self.mailbox.poll(cx, self.blocked).is_ready() {
+            return Poll::Ready(());
+        }
+        self.timer.poll(cx, deadline)
     }
 
     // Reading.
@@ -336,7 +349,7 @@ impl Connection {
 
     fn look_at_clock(&mut self) -> Result<(), Ended> {
         let (now, wall) = (self.shared().now(), self.shared().wall());
-        if self.stalled.is_some_and(|since| now.since(since) >= limits::STALL_TIMEOUT) {
+        if self.stalled.is_some_and(|since| now.since(since) >= self.shared().config.body_timeout) {
             log::info("client reads nothing", &[("client", &self.client_id)]);
             return Err(Ended::Lost);
         }
@@ -402,8 +415,23 @@ impl Connection {
 
     // The end.
 
+    /// Gives everything back and says why.
+    async fn end(self, ended: Ended) {
+        let shared = self.socket.shared.clone();
+        let (socket, context, place) = self.give_back(&ended);
+        let told = match ended {
+            Ended::Closing(close) => say_goodbye(&socket, context, close).await,
+            Ended::Closed(_) | Ended::Lost => false,
+        };
+        shared.clients.set(shared.clients.get() - 1);
+        if told {
+            socket.linger(limits::LINGER).await;
+        }
+        drop(place);
+    }
+
     /// Gives back the calls: those that were written may have run, the others may go elsewhere.
-    fn finish(self, ended: &Ended) -> (Socket, Option<Box<WebSocketContext>>) {
+    fn give_back(self, ended: &Ended) -> (Socket, Option<Box<WebSocketContext>>, Place) {
         let shared = self.socket.shared.clone();
         let unsent = self.mailbox.close().into_iter().filter_map(|item| match item {
             Item::Call(ticket) if ticket.is_open() => {
@@ -439,7 +467,7 @@ impl Connection {
         }
         let (client_id, mailbox) = (self.client_id, self.mailbox);
         shared.tell(Request::Leave { client_id, mailbox, unsent });
-        (self.socket, self.context)
+        (self.socket, self.context, self.place)
     }
 }
 

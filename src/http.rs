@@ -4,8 +4,10 @@
 //! notification stream becomes a task of its own, and a WebSocket leaves this room for good. Between two
 //! requests it sleeps without a buffer.
 
+use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use clientmcp_proto::agent::{self, Call, Caller, Decision, Delivery, Question, View};
 use clientmcp_proto::answer::{self, Response};
@@ -18,12 +20,14 @@ use clientmcp_proto::mcp::Era;
 use clientmcp_proto::negotiate::{Accept, Origins, is_json};
 use clientmcp_proto::route::Route;
 use clientmcp_proto::sse;
+use clientmcp_proto::time::Instant;
 use clientmcp_proto::token::{self, Claims};
 
 use crate::admission::Place;
 use crate::call::Answering;
 use crate::head::{Head, response_head};
 use crate::http_body::Framing;
+use crate::log;
 use crate::metrics::{self, Refusal};
 use crate::registry::{Request, Seen};
 use crate::shared::{Shared, random_u64};
@@ -65,40 +69,27 @@ pub struct Connection {
 }
 
 /// Serves a connection to its end.
-pub async fn serve(mut connection: Connection) {
-    let shared = connection.socket.shared.clone();
-    let mut wait = shared.config.head_timeout;
-    loop {
-        if connection.buffer.is_empty() && !connection.wakes_within(wait).await {
-            return;
-        }
-        // Boxed, so that the sleeping connection is only this loop.
-        let next = Box::pin(connection.exchange()).await;
-        match next {
-            Next::KeepAlive if !shared.draining.get() => {}
-            Next::KeepAlive | Next::Close => {
-                connection.socket.linger(limits::LINGER).await;
+///
+/// As many of these sleep as there are agents, so this future is little more than the `Connection`; what
+/// it does when it wakes is boxed.
+pub fn serve(connection: Connection) -> impl Future<Output = ()> {
+    let wait = connection.shared().config.head_timeout;
+    let mut deadline = connection.shared().now() + wait;
+    let mut timer = Timer::new(connection.shared().clone());
+    let mut connection = Some(connection);
+    async move {
+        while let Some(awake) = &connection {
+            if awake.buffer.is_empty() && !poll_fn(|cx| awake.wakes(cx, &mut timer, deadline)).await
+            {
                 return;
             }
-            Next::Drop => return,
-            Next::Upgrade(verdict) => {
-                let Connection { socket, buffer, place, .. } = connection;
-                upgrade::start(socket, buffer, verdict, place);
-                return;
-            }
-            Next::Stream(framing, client_id, slot) => {
-                let Connection { socket, place, .. } = connection;
-                shared.spawn(async move {
-                    stream::run(socket, framing, client_id, slot).await;
-                    drop(place);
-                });
-                return;
+            if let Some(awake) = connection.take() {
+                connection = Box::pin(awake.step()).await;
+                if let Some(awake) = &connection {
+                    deadline = awake.shared().now() + awake.shared().config.keep_alive;
+                }
             }
         }
-        if connection.buffer.is_empty() {
-            connection.buffer = Vec::new();
-        }
-        wait = shared.config.keep_alive;
     }
 }
 
@@ -107,17 +98,34 @@ impl Connection {
         &self.socket.shared
     }
 
-    /// Waits for the first byte of a request.
-    async fn wakes_within(&mut self, wait: std::time::Duration) -> bool {
-        let deadline = self.shared().now() + wait;
-        let mut timer = Timer::new(self.shared().clone());
-        std::future::poll_fn(|cx| {
-            if self.socket.io.poll_readable(cx).is_ready() {
-                return std::task::Poll::Ready(true);
+    /// Ready with `true` at the first byte of a request, with `false` when none came in time.
+    fn wakes(&self, cx: &mut Context<'_>, timer: &mut Timer, until: Instant) -> Poll<bool> {
+        if self.socket.io.poll_readable(cx).is_ready() {
+            return Poll::Ready(true);
+        }
+        timer.poll(cx, until).map(|()| false)
+    }
+
+    /// One request and its answer; the connection, if it goes on.
+    async fn step(mut self) -> Option<Connection> {
+        let shared = self.shared().clone();
+        match self.exchange().await {
+            Next::KeepAlive if !shared.draining.get() => {
+                if self.buffer.is_empty() {
+                    self.buffer = Vec::new();
+                }
+                return Some(self);
             }
-            timer.poll(cx, deadline).map(|()| false)
-        })
-        .await
+            Next::KeepAlive | Next::Close => self.socket.linger(limits::LINGER).await,
+            Next::Drop => {}
+            Next::Upgrade(verdict) => {
+                upgrade::start(self.socket, self.buffer, verdict, self.place);
+            }
+            Next::Stream(framing, client_id, slot) => {
+                shared.spawn(stream::run(self.socket, framing, client_id, slot, self.place));
+            }
+        }
+        None
     }
 
     /// One request and its answer.
@@ -357,6 +365,12 @@ impl Connection {
         let claims = token::verify(&token, &shared.secrets(), audience, shared.wall());
         let claims = claims.map_err(|error| {
             shared.metrics.refusal(Refusal::Token);
+            log::limited(
+                "agent-token",
+                log::Level::Warn,
+                "agent's token refused",
+                &[("peer", &self.peer), ("reason", &error)],
+            );
             Fault::Unauthorized(Some(error.to_string()))
         })?;
         if !claims.may_call {
@@ -538,7 +552,7 @@ impl Connection {
             return question.refuse(&Fault::Failed(Trouble::Stopping));
         };
         if full {
-            let max = limits::SUBSCRIPTIONS_PER_SESSION_MAX;
+            let max = limits::SUBSCRIPTIONS_MAX;
             let what = format!("this session already has {max} subscriptions");
             return question.refuse(&Fault::BadArgument(what.into()));
         }

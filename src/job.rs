@@ -18,6 +18,7 @@ use clientmcp_proto::session::Session;
 use clientmcp_proto::sse;
 use clientmcp_proto::time::Instant;
 
+use crate::log;
 use crate::metrics::Failure;
 use crate::registry::Request;
 use crate::shared::{Shared, random_u64};
@@ -30,8 +31,12 @@ pub enum Turn {
     Tell(String),
     /// Send these requests to the agent; its answers will come back as replies.
     Ask(Vec<String>),
-    /// The job is over, with this answer or, when the agent took it back, none.
-    Over(Option<Rendered>),
+    /// The job is over, with this answer or, when the agent took it back, none. Questions that are still
+    /// open are taken back first, by these notifications.
+    Over {
+        first: Vec<String>,
+        answer: Option<Rendered>,
+    },
 }
 
 /// An answer as the agent is sent it: the status it would have as plain JSON, and its text.
@@ -76,15 +81,31 @@ pub struct Job {
 }
 
 struct Asked {
-    /// Key and kind of each question, and the answer once it is there.
-    questions: Vec<(String, Method, Option<String>)>,
+    questions: Vec<Question>,
     /// The client's state, raw.
     state: Option<String>,
+}
+
+/// One question to the agent.
+struct Question {
+    /// The bridge's request ID.
+    id: String,
+    /// The client's name for it.
+    key: String,
+    method: Method,
+    /// The agent's raw result, once it is there.
+    answer: Option<String>,
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
         self.shared.metrics.calls_running.down();
+        if log::enabled(log::Level::Debug) {
+            let how = if self.ticket.is_open() { "cancelled" } else { "over" };
+            let fields: [(&str, &dyn std::fmt::Display); 2] =
+                [("client", &self.ticket.client_id), ("call", &self.ticket.id())];
+            log::debug(&format!("call {how}"), &fields);
+        }
         if self.ticket.is_open() {
             self.shared.metrics.calls_cancelled.count();
         }
@@ -97,6 +118,17 @@ impl Job {
     pub fn begin(shared: &Rc<Shared>, ticket: Rc<Ticket>, accept: Accept) -> Job {
         shared.metrics.calls_started.count();
         shared.metrics.calls_running.up();
+        if log::enabled(log::Level::Debug) {
+            log::debug(
+                "call",
+                &[
+                    ("client", &ticket.client_id),
+                    ("call", &ticket.id()),
+                    ("method", &ticket.call.method.name()),
+                    ("name", &ticket.call.name.as_deref().unwrap_or("-")),
+                ],
+            );
+        }
         shared.tell(Request::Call(ticket.clone()));
         let deadline = shared.now() + shared.config.call_timeout;
         Job { ticket, shared: shared.clone(), accept, deadline, asked: None, rounds: 0 }
@@ -107,6 +139,16 @@ impl Job {
             return;
         }
         let seconds = self.shared.config.call_timeout.as_secs();
+        log::limited(
+            "call-timeout",
+            log::Level::Warn,
+            "call not answered in time",
+            &[
+                ("client", &self.ticket.client_id),
+                ("call", &self.ticket.id()),
+                ("seconds", &seconds),
+            ],
+        );
         let trouble = match self.asked {
             Some(_) => Trouble::AgentSilent(seconds),
             None => {
@@ -124,7 +166,7 @@ impl Job {
             Reply::Note(text) => Turn::Tell(text),
             Reply::Cancelled => {
                 self.shared.metrics.calls_cancelled.count();
-                Turn::Over(None)
+                self.over(None)
             }
             Reply::Fault(fault) => self.fault(&fault),
             Reply::Trouble(trouble) => self.trouble(trouble),
@@ -133,7 +175,7 @@ impl Job {
                 self.shared.metrics.calls_answered.count();
                 let status = answer::error_status(call.era, error.code);
                 let pieces = answer::framed_error(&call.id, error.error);
-                Turn::Over(Some(Rendered { status, pieces, message }))
+                self.over(Some(Rendered { status, pieces, message }))
             }
             Reply::Outcome { message, outcome: Outcome::Result(shape) } => {
                 if shape.input_required {
@@ -149,13 +191,13 @@ impl Job {
         self.shared.metrics.calls_answered.count();
         let info = self.ticket.server_info();
         let pieces = answer::framed(call.era, &call.id, call.method, shape, &info);
-        Turn::Over(Some(Rendered { status: 200, pieces, message }))
+        self.over(Some(Rendered { status: 200, pieces, message }))
     }
 
     fn fault(&self, fault: &Fault) -> Turn {
         let call = &self.ticket.call;
         let response = Response::fault(call.era, Some(&call.id), fault);
-        Turn::Over(Some(Rendered::own(response.status, response.body)))
+        self.over(Some(Rendered::own(response.status, response.body)))
     }
 
     fn trouble(&self, trouble: Trouble) -> Turn {
@@ -163,7 +205,14 @@ impl Job {
         self.shared.metrics.call_failed(failure(trouble));
         let info = self.ticket.server_info();
         let text = answer::trouble(call.era, &call.id, call.method, trouble, &info);
-        Turn::Over(Some(Rendered::own(200, text)))
+        self.over(Some(Rendered::own(200, text)))
+    }
+
+    fn over(&self, answer: Option<Rendered>) -> Turn {
+        let open = self.asked.iter().flat_map(|asked| &asked.questions);
+        let open = open.filter(|question| question.answer.is_none());
+        let first = open.map(|question| mrtr::withdrawal(&question.id)).collect();
+        Turn::Over { first, answer }
     }
 
     /// The client asks back. A 2026-era agent is handed that as it is, if it declared what is asked; for
@@ -207,12 +256,15 @@ impl Job {
         }
         let ids: Vec<String> =
             round.requests.iter().map(|_| format!("clientmcp-{:016x}", random_u64())).collect();
-        let questions = round.requests.iter().zip(&ids);
-        let texts = questions.map(|(request, id)| mrtr::request(id, request)).collect();
-        let questions = round.requests.iter();
-        let questions =
-            questions.map(|request| (request.key.to_string(), request.method, None)).collect();
-        self.asked = Some(Asked { questions, state });
+        let texts = round.requests.iter().zip(&ids);
+        let texts = texts.map(|(request, id)| mrtr::request(id, request)).collect();
+        let questions = round.requests.iter().zip(&ids).map(|(request, id)| Question {
+            id: id.clone(),
+            key: request.key.to_string(),
+            method: request.method,
+            answer: None,
+        });
+        self.asked = Some(Asked { questions: questions.collect(), state });
         self.deadline = self.shared.now() + self.shared.config.call_timeout;
         self.shared.tell(Request::Expect { ids, ticket: Rc::downgrade(&self.ticket) });
         Turn::Ask(texts)
@@ -221,15 +273,16 @@ impl Job {
     /// The agent answered a question. With the last answer the client is called again.
     fn answered(&mut self, number: usize, result: Result<String, String>) -> Turn {
         let Some(asked) = &mut self.asked else { return Turn::Wait };
-        let Some((_, method, answer)) = asked.questions.get_mut(number) else { return Turn::Wait };
+        let Some(question) = asked.questions.get_mut(number) else { return Turn::Wait };
         match result {
-            Ok(result) => *answer = Some(result),
-            Err(_) => {
-                let trouble = Trouble::AgentRefused(words(*method));
+            Ok(result) => question.answer = Some(result),
+            Err(error) => {
+                let trouble = Trouble::AgentRefused(words(question.method));
+                question.answer = Some(error);
                 return self.trouble(trouble);
             }
         }
-        if asked.questions.iter().any(|(_, _, answer)| answer.is_none()) {
+        if asked.questions.iter().any(|question| question.answer.is_none()) {
             return Turn::Wait;
         }
         self.call_again()
@@ -239,7 +292,7 @@ impl Job {
         let Some(Asked { questions, state }) = self.asked.take() else { return Turn::Wait };
         let answers: Vec<(String, String)> = questions
             .into_iter()
-            .filter_map(|(key, _, answer)| answer.map(|answer| (key, answer)))
+            .filter_map(|question| question.answer.map(|answer| (question.key, answer)))
             .collect();
         let next = |params: &str| mrtr::next_params(params, &answers, state.as_deref());
         let params = self.ticket.with_params(next);

@@ -34,7 +34,7 @@ pub struct Mailbox {
     closed: Cell<bool>,
     /// The connection is to be closed for this reason. Not in the queue, because a client that does not
     /// read is closed without it.
-    closing: Cell<Option<Close>>,
+    closing: Cell<Option<Box<Close>>>,
     /// The registry knows whose it is.
     pub registered: Cell<bool>,
     /// Calls of this client that are not ended, written or not.
@@ -54,13 +54,13 @@ impl Mailbox {
 
     /// Asks the connection to close, once what is in the queue is written or cannot be.
     pub fn ask_to_close(&self, close: Close) {
-        self.closing.set(Some(close));
+        self.closing.set(Some(Box::new(close)));
         self.wake();
     }
 
     /// What the connection was asked to close for.
     pub fn closing(&self) -> Option<Close> {
-        self.closing.take()
+        self.closing.take().map(|close| *close)
     }
 
     fn wake(&self) {

@@ -665,7 +665,7 @@ impl Sessions {
             }
             Memory::Subscribe(uri) => {
                 let session = self.known.entry(key.clone()).or_default();
-                let full = session.uris.len() >= limits::SUBSCRIPTIONS_PER_SESSION_MAX;
+                let full = session.uris.len() >= limits::SUBSCRIPTIONS_MAX;
                 if full && !session.uris.contains(&uri) {
                     return false;
                 }

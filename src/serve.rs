@@ -31,6 +31,9 @@ pub fn run(config: Config) -> Result<(), String> {
     let secrets = config.secrets.load()?;
     let (registry, inbox) = flume::unbounded();
     let shared = Shared::new(config, secrets, registry, executor.clone());
+    std::panic::set_hook(Box::new(|panic| {
+        log::error("a task failed; please report this", &[("panic", &panic)]);
+    }));
     let main = serve(shared, inbox);
     // The accept loop and everything else are tasks; the one future here only waits for signals, because
     // what is given to block_on is polled at every turn of the reactor.

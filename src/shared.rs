@@ -18,7 +18,6 @@ use smol::LocalExecutor;
 use smol::future::FutureExt;
 
 use crate::config::Config;
-use crate::log;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::registry::Request;
@@ -80,15 +79,10 @@ impl Shared {
     }
 
     /// Starts a task that serves one peer. Should it panic, which is a bug of ours, that costs this peer
-    /// its connection and nobody else anything.
+    /// its connection and nobody else anything; the hook of `serve` has said where.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        let guarded = AssertUnwindSafe(task).catch_unwind();
-        let reported = async {
-            if guarded.await.is_err() {
-                log::error("a task failed; please report this", &[]);
-            }
-        };
-        self.executor.spawn(reported).detach();
+        // No async block around it: that would hold the task twice.
+        self.executor.spawn(AssertUnwindSafe(task).catch_unwind()).detach();
     }
 
     /// Starts a task that everyone depends on: when it panics, the process ends.

@@ -10,7 +10,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_io::Async;
-use clientmcp_proto::limits;
 use clientmcp_proto::time::Instant;
 
 use crate::shared::Shared;
@@ -105,7 +104,7 @@ impl Socket {
     /// Writes all pieces in order, in as few system calls as the kernel takes.
     ///
     /// # Errors
-    /// What the system says, or `TimedOut` when the peer takes nothing for `STALL_TIMEOUT`.
+    /// What the system says, or `TimedOut` when the peer takes nothing for `--body-timeout`.
     pub async fn write(&self, pieces: &[&[u8]]) -> io::Result<()> {
         let mut left: Vec<&[u8]> =
             pieces.iter().copied().filter(|piece| !piece.is_empty()).collect();
@@ -130,7 +129,8 @@ impl Socket {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let until = *deadline.get_or_insert(self.shared.now() + limits::STALL_TIMEOUT);
+                    let until = *deadline
+                        .get_or_insert(self.shared.now() + self.shared.config.body_timeout);
                     let ready = poll_fn(|cx| {
                         if let Poll::Ready(ready) = self.io.poll_writable(cx) {
                             return Poll::Ready(ready);

@@ -5,9 +5,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use clientmcp_proto::agent::{Listen, View};
 use clientmcp_proto::answer;
@@ -15,7 +15,9 @@ use clientmcp_proto::client_id::ClientId;
 use clientmcp_proto::limits;
 use clientmcp_proto::mcp::Changes;
 use clientmcp_proto::sse;
+use clientmcp_proto::time::Instant;
 
+use crate::admission::Place;
 use crate::http_body::Framing;
 use crate::registry::Request;
 use crate::socket::Socket;
@@ -99,63 +101,89 @@ impl Slot {
 }
 
 /// Runs an opened stream to its end. Its head and first bytes are written already.
-pub async fn run(socket: Socket, framing: Framing, client_id: ClientId, slot: Rc<Slot>) {
-    let shared = socket.shared.clone();
-    shared.metrics.streams.up();
-    let ended = run_until_end(&socket, framing, &client_id, &slot).await;
-    shared.metrics.streams.down();
-    shared.tell(Request::Unlisten { client_id, slot });
-    if ended {
-        socket.linger(limits::LINGER).await;
+///
+/// As many of these sleep as there are agents that listen: this future is little more than the fields of
+/// a `Stream`, and what it does when it wakes is boxed.
+pub fn run(
+    socket: Socket,
+    framing: Framing,
+    client_id: ClientId,
+    slot: Rc<Slot>,
+    place: Place,
+) -> impl Future<Output = ()> {
+    socket.shared.metrics.streams.up();
+    let timer = Timer::new(socket.shared.clone());
+    let comment_at = socket.shared.now() + limits::COMMENT_INTERVAL;
+    let mut stream = Stream { socket, framing, client_id, slot, timer, comment_at, place };
+    async move {
+        let ended = loop {
+            if !poll_fn(|cx| stream.sleep(cx)).await {
+                break false;
+            }
+            if let Some(told) = Box::pin(stream.speak()).await {
+                break told;
+            }
+        };
+        Box::pin(stream.end(ended)).await;
     }
 }
 
-/// What a stream is ended as: nobody needs to be registered then.
-fn server_info(client_id: &ClientId) -> String {
-    View { client_id, offer: None }.server_info()
+struct Stream {
+    socket: Socket,
+    framing: Framing,
+    client_id: ClientId,
+    slot: Rc<Slot>,
+    timer: Timer,
+    comment_at: Instant,
+    /// Its place among all connections.
+    place: Place,
 }
 
-/// Whether the bridge ended it; otherwise the agent is gone.
-async fn run_until_end(
-    socket: &Socket,
-    framing: Framing,
-    client_id: &ClientId,
-    slot: &Slot,
-) -> bool {
-    let shared = &socket.shared;
-    let mut timer = Timer::new(shared.clone());
-    loop {
-        let comment_at = shared.now() + limits::COMMENT_INTERVAL;
+impl Stream {
+    /// Ready with `true` when there is something to say, with `false` when the agent is gone.
+    fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         // Whatever an agent sends on a stream's connection is discarded, so that its hang-up is seen.
         let mut discarded = Vec::new();
-        let still_there = poll_fn(|cx| {
-            if socket.poll_hang_up(cx, &mut discarded).is_ready() {
-                return Poll::Ready(false);
-            }
-            discarded.clear();
-            if !slot.is_quiet() || timer.poll(cx, comment_at).is_ready() {
-                return Poll::Ready(true);
-            }
-            slot.waker.set(Some(cx.waker().clone()));
-            Poll::Pending
-        });
-        if !still_there.await {
-            return false;
+        if self.socket.poll_hang_up(cx, &mut discarded).is_ready() {
+            return Poll::Ready(false);
         }
-        drop(discarded);
+        if !self.slot.is_quiet() || self.timer.poll(cx, self.comment_at).is_ready() {
+            return Poll::Ready(true);
+        }
+        self.slot.waker.set(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+
+    /// Says what there is to say. `Some` at the end: whether the agent could be told of it.
+    async fn speak(&mut self) -> Option<bool> {
+        let (socket, slot) = (&self.socket, &self.slot);
         let mut text = slot.take();
         let end = slot.end.get();
         if let (Some(End::Stopping), Some(id)) = (end, &slot.listen.subscription) {
-            text.push_str(&sse::event(&answer::listen_result(id, &server_info(client_id))));
+            // Nobody needs to be registered now.
+            let info = View { client_id: &self.client_id, offer: None }.server_info();
+            text.push_str(&sse::event(&answer::listen_result(id, &info)));
         }
         if text.is_empty() && end.is_none() {
             text.push_str(sse::KEEP_ALIVE);
         }
-        if !text.is_empty() && framing.write(socket, &text).await.is_err() {
-            return false;
+        if !text.is_empty() && self.framing.write(socket, &text).await.is_err() {
+            return Some(false);
         }
-        if end.is_some() {
-            return framing.finish(socket).await.is_ok();
+        self.comment_at = socket.shared.now() + limits::COMMENT_INTERVAL;
+        match end {
+            Some(_) => Some(self.framing.finish(socket).await.is_ok()),
+            None => None,
         }
+    }
+
+    async fn end(self, told: bool) {
+        let Stream { socket, client_id, slot, place, .. } = self;
+        socket.shared.metrics.streams.down();
+        socket.shared.tell(Request::Unlisten { client_id, slot });
+        if told {
+            socket.linger(limits::LINGER).await;
+        }
+        drop(place);
     }
 }

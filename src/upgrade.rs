@@ -14,6 +14,7 @@ use crate::admission;
 use crate::connection;
 use crate::head::Head;
 use crate::http::bearer;
+use crate::log;
 use crate::metrics::Refusal;
 use crate::shared::Shared;
 use crate::socket::Socket;
@@ -99,6 +100,12 @@ pub fn verify(shared: &Shared, token: &str) -> Verdict {
     let claims = token::verify(token, &shared.secrets(), audience, shared.wall());
     let claims = claims.map_err(|error| {
         shared.metrics.refusal(Refusal::Token);
+        log::limited(
+            "client-token",
+            log::Level::Warn,
+            "client's token refused",
+            &[("reason", &error)],
+        );
         Close::BadToken(error.to_string())
     })?;
     if !claims.may_connect {
@@ -112,10 +119,7 @@ pub fn verify(shared: &Shared, token: &str) -> Verdict {
 pub fn start(socket: Socket, leftover: Vec<u8>, verdict: Verdict, place: admission::Place) {
     let shared = socket.shared.clone();
     match verdict {
-        Ok(claims) => shared.spawn(async move {
-            connection::run(socket, leftover, claims).await;
-            drop(place);
-        }),
+        Ok(claims) => shared.spawn(connection::run(socket, leftover, claims, place)),
         Err(close) => shared.spawn(async move {
             connection::refuse(socket, close).await;
             drop(place);

@@ -5,22 +5,26 @@
 //! changed or added fails. Only the wire is known here. To add a kind: make the bridge say it, and
 //! hand it to [`result`], [`notification`] or [`error`].
 
+#[path = "support/rich.rs"]
+mod rich;
 mod support;
 
 use std::time::Duration;
 
+use rich::{everything, implementation, offer, questions};
 use rmcp::model::{
     CallToolResult, ClientCapabilities, CompleteResult, DiscoverResult, EmptyResult,
-    GetPromptResult, Implementation, InitializeResult, JsonRpcError, JsonRpcNotification,
-    JsonRpcResponse, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, ProtocolVersion, ReadResourceResult, ServerJsonRpcMessage, ServerNotification,
+    GetPromptResult, Implementation, InitializeResult, InputRequiredResult, JsonRpcError,
+    JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, ProtocolVersion,
+    ReadResourceResult, ServerJsonRpcMessage, ServerNotification, ServerRequest,
     SubscriptionsListenResult,
 };
 use rustix::process::Signal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use support::{Agent, App, Bridge, Era, Event, Events, Reply, SOON, token, unique};
+use support::{Agent, App, Bridge, Era, Event, Events, Reply, SOON, unique};
 
 /// `execution` is of 2025-11-25 only, and rmcp has one `Tool` for both eras: that of 2026-07-28.
 const TOOL_LOSSES: &[&str] = &["result.tools[5].execution"];
@@ -199,6 +203,94 @@ fn notifications_of_the_2026_era_survive_rmcp() {
     changes(&app, &mut stream);
 }
 
+#[test]
+fn progress_and_log_messages_survive_rmcp() {
+    let bridge = Bridge::shared();
+    let app = App::described().tool("tells", rich::tells);
+    let app = app.start(bridge, &unique("models-notes"));
+    for token in [json!("tök"), json!(0)] {
+        for era in [Era::Legacy, Era::Modern] {
+            let mut agent = Agent::new(bridge, &app.client_id).speaking(era);
+            let mut meta = json!({"progressToken": token});
+            match era {
+                Era::Legacy => {
+                    agent.initialize();
+                    agent.legacy("logging/setLevel", json!({"level": "info"})).result();
+                }
+                Era::Modern => meta["io.modelcontextprotocol/logLevel"] = json!("info"),
+            }
+            let answer = agent.ask("tools/call", json!({"name": "tells", "_meta": meta}));
+            let notes = answer.notifications();
+            notes.iter().for_each(notification);
+            let progress = json!({"progress": 1.5, "total": 2.5, "message": "hé✓",
+                "progressToken": token});
+            assert_eq!(notes[0]["params"], progress, "{era:?}");
+            let deep = json!({"level": "info", "data": {"deep": [null, 1e-3]}});
+            assert_eq!(notes[1]["params"], deep, "{era:?}");
+            let last = notes.last().expect("the count");
+            assert_eq!(last["params"]["logger"], "clientmcp", "{era:?}: {last}");
+            result::<CallToolResult>("CallToolResult", &answer.response(), NOTHING);
+        }
+    }
+}
+
+#[test]
+fn questions_survive_rmcp() {
+    let bridge = Bridge::shared();
+    let app = App::described().tool("asks", rich::asks);
+    let app = app.start(bridge, &unique("models-asks"));
+    let able = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}},
+        "roots": {}});
+
+    let mut agent = Agent::new(bridge, &app.client_id).declaring(able.clone());
+    agent.initialize();
+    let call = agent.request("tools/call", json!({"name": "asks"}));
+    let mut stream = agent.stream(&call);
+    let answers = json!({
+        "elicitation/create": {"action": "decline"},
+        "sampling/createMessage": {"role": "assistant", "model": "m",
+            "content": {"type": "text", "text": "t"}},
+        "roots/list": {"roots": []},
+    });
+    for _ in 0..4 {
+        let question = stream.next_message(SOON);
+        let kind = match question["method"].as_str().expect("a request has a method") {
+            "elicitation/create" => "ElicitRequest",
+            "sampling/createMessage" => "CreateMessageRequest",
+            "roots/list" => "ListRootsRequest",
+            other => panic!("{other} is no question: {question}"),
+        };
+        request(kind, &question);
+        let method = question["method"].as_str().expect("matched above");
+        let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": answers[method]});
+        let post = agent.post(&answer).with("MCP-Protocol-Version", "2025-11-25");
+        let session = agent.session.as_deref().expect("initialized above");
+        assert_eq!(post.with("Mcp-Session-Id", session).to(bridge).status, 202);
+    }
+    let last = stream.next_message(SOON);
+    result::<CallToolResult>("CallToolResult", &last, NOTHING);
+    let asked = app.calls().pop().expect("called twice");
+    let keys: Vec<_> =
+        asked.params["inputResponses"].as_object().expect("answers").keys().collect();
+    assert_eq!(keys.len(), 4, "{keys:?}");
+
+    // In 2026 the questions are the result, when the agent can answer them, and else an error.
+    let agent = Agent::new(bridge, &app.client_id).declaring(able);
+    let asked = agent.call("asks", json!({})).response();
+    assert_eq!(asked["result"]["inputRequests"], questions());
+    // rmcp's URL mode is the one of 2025, which has an ID; a client that sends none is not read.
+    result::<InputRequiredResult>("InputRequiredResult", &asked, NOTHING);
+    let agent = Agent::new(bridge, &app.client_id);
+    let refused = agent.call("asks", json!({}));
+    assert_eq!(refused.refusal(), (400, -32021), "{refused:?}");
+    error(&refused.response());
+    let required = &refused.response()["error"]["data"]["requiredCapabilities"];
+    let expected = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}},
+        "roots": {}});
+    assert_eq!(*required, expected, "the bridge's own");
+    same::<ClientCapabilities>("data.requiredCapabilities", required, NOTHING);
+}
+
 /// One of each: three lists changed, one resource updated.
 fn changes(app: &App, stream: &mut Events) {
     let mut next = offer();
@@ -249,6 +341,19 @@ fn result<T: Serialize + DeserializeOwned>(kind: &str, message: &Value, losses: 
         ServerJsonRpcMessage::Response(response) => {
             let taken = format!("{:?}", response.result);
             let variant = taken.split(['(', ' ', '{']).next();
+            assert_eq!(variant, Some(kind), "rmcp takes {message} for another kind");
+        }
+        other => panic!("{kind}: rmcp takes {message} for {other:?}"),
+    }
+}
+
+/// Fails unless rmcp takes this for a request of this kind and loses nothing of it.
+fn request(kind: &str, message: &Value) {
+    same::<JsonRpcRequest<ServerRequest>>(kind, message, NOTHING);
+    match parse(kind, message) {
+        ServerJsonRpcMessage::Request(taken) => {
+            let debugged = format!("{:?}", taken.request);
+            let variant = debugged.split(['(', ' ', '{']).next();
             assert_eq!(variant, Some(kind), "rmcp takes {message} for another kind");
         }
         other => panic!("{kind}: rmcp takes {message} for {other:?}"),
@@ -321,96 +426,4 @@ fn told_about_agent(app: &App) -> Value {
 fn filter() -> Value {
     json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": ["test://one"]})
-}
-
-fn implementation(name: &str) -> Value {
-    json!({"name": name, "version": "1.2.3", "title": "A title", "description": "What it is",
-        "websiteUrl": "https://example.com/", "icons": icons()})
-}
-
-fn icons() -> Value {
-    json!([{"src": "data:image/png;base64,AA==", "mimeType": "image/png", "sizes": ["48x48", "any"],
-        "theme": "dark"}])
-}
-
-/// The usual tools and every member that a definition can have.
-fn offer() -> Value {
-    let annotations =
-        json!({"audience": ["user"], "priority": 0.5, "lastModified": "2026-11-30T10:00:00Z"});
-    let resource = json!({"uri": "test://one", "name": "one", "title": "One", "size": 12,
-        "description": "The first", "mimeType": "text/plain", "icons": icons(),
-        "annotations": annotations, "_meta": {"example.com/a": [1, {"b": null}]}});
-    let rich = json!({"name": "rich", "title": "Rich", "description": "Has every member",
-        "inputSchema": {"$schema": "https://json-schema.org/draft/2020-12/schema",
-            "type": "object", "$defs": {"t": {"type": ["string", "null"], "enum": ["a", null]}},
-            "properties": {"t": {"$ref": "#/$defs/t"}, "n": {"type": "number", "minimum": 1e-3}},
-            "anyOf": [{"required": ["t"]}, {}], "additionalProperties": false},
-        "outputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
-        "annotations": {"title": "Rich!", "readOnlyHint": true, "destructiveHint": false,
-            "idempotentHint": true, "openWorldHint": false},
-        "execution": {"taskSupport": "forbidden"},
-        "icons": icons(), "_meta": {"example.com/a": {"b": [true]}}});
-    let plain = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
-    json!({
-        "server": implementation("everything"),
-        "instructions": "Ask nicely.\nTwice.",
-        "tools": [plain("echo"), plain("slow"), plain("mutate"), plain("fail"), plain("progress"),
-            rich, plain("asks-for-sampling")],
-        "prompts": [
-            {"name": "greet", "title": "Greet", "description": "Says hello", "icons": icons(),
-                "arguments": [{"name": "who", "title": "Who", "description": "To whom",
-                    "required": true}],
-                "_meta": {"example.com/a": 1}},
-            {"name": "second"},
-        ],
-        "resources": [resource, {"uri": "test://two", "name": "two"}],
-        "resourceTemplates": [{"uriTemplate": "test://{id}", "name": "by-id", "title": "By ID",
-            "description": "Any of them", "mimeType": "text/plain", "icons": icons(),
-            "annotations": annotations, "_meta": {"example.com/a": 1}}],
-        "completions": true,
-        "subscribe": true,
-        "ttlMs": 60000,
-    })
-}
-
-/// A client that offers all of it and answers every method.
-fn everything(bridge: &Bridge, name: &str) -> App {
-    let mut app = App::usual()
-        .tool("rich", |_, _| {
-            let link = json!({"type": "resource_link", "uri": "test://one", "name": "one"});
-            let resource = json!({"uri": "test://one", "mimeType": "text/plain", "text": "1"});
-            Reply::Result(json!({"content": [
-                {"type": "text", "text": "hi", "_meta": {"example.com/a": 1},
-                    "annotations": {"audience": ["assistant"], "priority": 1.0}},
-                {"type": "image", "data": "AA==", "mimeType": "image/png"},
-                {"type": "audio", "data": "AA==", "mimeType": "audio/wav"},
-                link,
-                {"type": "resource", "resource": resource},
-            ], "structuredContent": {"n": 9007199254740993_i64}, "isError": false,
-                "_meta": {"example.com/a": {"deep": [null]}}}))
-        })
-        .tool("asks-for-sampling", |_, _| {
-            Reply::Error(json!({"code": -32021, "message": "needs sampling",
-                "data": {"requiredCapabilities": {"sampling": {}}}}))
-        })
-        .on("prompts/get", |_, _| {
-            Reply::Result(json!({"description": "A greeting", "messages": [
-                {"role": "user", "content": {"type": "text", "text": "Say hello"}},
-                {"role": "assistant", "content": {"type": "text", "text": "Hello"}}]}))
-        })
-        .on("resources/read", |_, _| {
-            Reply::Result(json!({"contents": [
-                {"uri": "test://one", "mimeType": "text/plain", "text": "1", "_meta": {"a": 1}},
-                {"uri": "test://one", "mimeType": "image/png", "blob": "AA=="}]}))
-        })
-        .on("completion/complete", |_, _| {
-            let completion = json!({"values": ["world"], "total": 1, "hasMore": false});
-            Reply::Result(json!({"completion": completion}))
-        });
-    let offer = offer();
-    for (member, value) in offer.as_object().expect("made as an object") {
-        app = app.offering(member, value.clone());
-    }
-    let client_id = unique(name);
-    app.start_with_token(bridge, &client_id, &token(&client_id, "client"))
 }

@@ -1,1 +1,268 @@
-fn main() {}
+//! `make bench`: measures a release build of the bridge from outside and writes `bench/RESULTS.md`.
+//!
+//! This room knows what is measured and how often. What a server is stands in `server`; many idle
+//! connections in `hold`, busy ones in `load`; `memory`, `calls` and `startup` put them together, and
+//! `report` makes the tables.
+
+mod calls;
+mod hold;
+mod load;
+mod memory;
+mod proc;
+mod report;
+mod server;
+mod startup;
+mod wire;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use report::Report;
+use server::Server;
+
+const USAGE: &str = "\
+Measures a bridge. Without flags: everything, in a few minutes, into bench/RESULTS.md.
+
+  --quick                 a smoke run of some seconds; writes nothing
+  --only A,B              of: startup, memory, idle, calls, handshakes, latency
+  --rounds N              of calls, handshakes and latency (3)
+  --connections N         idle ones at once (18000, or what the file limit allows)
+  --server PATH           this build of the bridge; otherwise one is made first
+  --against NAME=PATH     another build beside it, in the same run; repeatable
+  --output PATH           where to write (bench/RESULTS.md)
+";
+
+/// Files that a server needs beside its connections.
+const FILES_RESERVED: u64 = 500;
+
+/// What is measured, how often and for how long.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub quick: bool,
+    only: Vec<String>,
+    pub rounds: usize,
+    pub starts: usize,
+    /// Idle ones at once.
+    pub connections: usize,
+    /// Until what happened is worked off: more than `--offline-grace` and the tick after it.
+    pub settle: Duration,
+    /// Agents that initialize and leave.
+    pub visits: usize,
+    /// Clients that ping.
+    pub pinging: usize,
+    /// How long they do so before it counts.
+    pub idle_lead: Duration,
+    pub idle_time: Duration,
+    /// How long one kind of call is made.
+    pub cell_time: Duration,
+    server: Option<PathBuf>,
+    against: Vec<(String, PathBuf)>,
+    output: Option<PathBuf>,
+}
+
+impl Plan {
+    fn full() -> Plan {
+        Plan {
+            quick: false,
+            only: Vec::new(),
+            rounds: 3,
+            starts: 20,
+            connections: 18_000,
+            settle: Duration::from_millis(1_600),
+            visits: 100_000,
+            pinging: 10_000,
+            idle_lead: Duration::from_secs(20),
+            idle_time: Duration::from_secs(30),
+            cell_time: Duration::from_millis(700),
+            server: None,
+            against: Vec::new(),
+            output: None,
+        }
+    }
+
+    fn quick() -> Plan {
+        Plan {
+            quick: true,
+            rounds: 1,
+            starts: 3,
+            connections: 200,
+            settle: Duration::from_millis(300),
+            visits: 500,
+            pinging: 100,
+            idle_lead: Duration::ZERO,
+            idle_time: Duration::from_secs(1),
+            cell_time: Duration::from_millis(100),
+            ..Plan::full()
+        }
+    }
+
+    fn parse(words: &[String]) -> Result<Plan, String> {
+        let quick = words.iter().any(|word| word == "--quick");
+        let mut plan = if quick { Plan::quick() } else { Plan::full() };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or(format!("{word} needs a value\n\n{USAGE}"));
+            match word.as_str() {
+                "--quick" => {}
+                "--only" => plan.only = value()?.split(',').map(str::to_owned).collect(),
+                "--rounds" => plan.rounds = number(word, value()?)?,
+                "--connections" => plan.connections = number(word, value()?)?,
+                "--server" => plan.server = Some(value()?.into()),
+                "--output" => plan.output = Some(value()?.into()),
+                "--against" => {
+                    let value = value()?;
+                    let (name, path) = value
+                        .split_once('=')
+                        .ok_or_else(|| format!("--against {value:?}: expected NAME=PATH"))?;
+                    plan.against.push((name.to_owned(), path.into()));
+                }
+                _ => return Err(format!("{word:?} is not known\n\n{USAGE}")),
+            }
+        }
+        Ok(plan)
+    }
+
+    fn wants(&self, section: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|one| one == section)
+    }
+}
+
+fn number(flag: &str, value: &str) -> Result<usize, String> {
+    let number = value.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("{flag} {value:?}: expected a number from 1 on"))
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let done = match words.as_slice() {
+        [hold, server, number] if hold == "hold" => hold::work(server, number),
+        words => Plan::parse(words).and_then(|plan| run(plan, words)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut plan: Plan, words: &[String]) -> Result<(), String> {
+    let fitting = raise_file_limit().saturating_sub(FILES_RESERVED) as usize;
+    plan.connections = plan.connections.min(fitting);
+    plan.pinging = plan.pinging.min(fitting);
+    let program = match &plan.server {
+        Some(program) => program.clone(),
+        None => build()?,
+    };
+    let mut servers = vec![Server::clientmcp("clientmcp", program)];
+    for (name, program) in &plan.against {
+        servers.push(Server::clientmcp(name, program.clone()));
+    }
+    let begun = Instant::now();
+    let load = proc::load_average();
+    let report = measure(&plan, &servers)?;
+    let text = page(&plan, words, &load, begun.elapsed(), &report);
+    print!("{text}");
+    let output = match (&plan.output, plan.quick || !plan.only.is_empty()) {
+        (Some(path), _) => path.clone(),
+        (None, true) => return Ok(()),
+        (None, false) => home().join("RESULTS.md"),
+    };
+    std::fs::write(&output, text).map_err(|error| format!("{}: {error}", output.display()))
+}
+
+fn measure(plan: &Plan, servers: &[Server]) -> Result<Report, String> {
+    type Measure = fn(&Plan, &[Server], &mut Report) -> Result<(), String>;
+    let sections: [(&str, Measure); 6] = [
+        ("startup", startup::measure),
+        ("memory", memory::measure),
+        ("idle", memory::idle),
+        ("calls", calls::measure),
+        ("handshakes", calls::handshakes),
+        ("latency", calls::latency),
+    ];
+    if let Some(wrong) = plan.only.iter().find(|one| sections.iter().all(|(name, _)| name != one)) {
+        return Err(format!("--only {wrong:?} is not known\n\n{USAGE}"));
+    }
+    let mut report = Report::default();
+    for (_, measure) in sections.iter().filter(|(name, _)| plan.wants(name)) {
+        measure(plan, servers, &mut report)?;
+    }
+    Ok(report)
+}
+
+/// The tables with what one must know to read them.
+fn page(plan: &Plan, words: &[String], load: &str, took: Duration, report: &Report) -> String {
+    let date = said_by("date", &["-u", "+%Y-%m-%d %H:%M UTC"]);
+    let commit = said_by("git", &["describe", "--always", "--dirty", "--abbrev=12"]);
+    let mut command = String::from("cargo run --release -p clientmcp-bench");
+    if !words.is_empty() {
+        command.push_str(" -- ");
+        command.push_str(&words.join(" "));
+    }
+    let connections = plan.connections;
+    format!(
+        "# Measured\n\n\
+         - date: {date}, in {} s\n\
+         - commit: {commit}\n\
+         - machine: {}; load average before: {load}\n\
+         - compiler: {}\n\
+         - command: `{command}`\n\n\
+         Medians, with the smallest and the largest where there are several. CPU is that of the server\n\
+         process alone. The load runs on the same machine, so rates also depend on what it costs.\n\
+         Memory is read with {connections} connections at once, registers have 1 KiB; kernel memory\n\
+         has no owner and counts both ends of each connection. A call carries so many bytes of argument\n\
+         and as many of result. The server runs with its defaults, but for `--log-level warn`,\n\
+         `--max-streams` and `--keep-alive` raised, and `--offline-grace 1`.\n\n{}",
+        took.as_secs(),
+        proc::machine(),
+        said_by("rustc", &["--version"]),
+        report.markdown()
+    )
+}
+
+/// The first line that a program writes; `unknown` when it cannot be asked.
+fn said_by(program: &str, words: &[&str]) -> String {
+    let said = Command::new(program).args(words).current_dir(home()).output();
+    let said = said.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    said.ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// This package's folder: cargo names it to what it runs.
+fn home() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| "bench".into(), PathBuf::from)
+}
+
+/// Builds the bridge for release; it then stands beside this program, or beside its folder.
+fn build() -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo).args(["build", "--release", "-p", "clientmcp"]).status();
+    match built {
+        Ok(status) if status.success() => {}
+        Ok(_) => return Err("cargo build --release -p clientmcp failed: see above".to_owned()),
+        Err(error) => return Err(format!("cargo build does not start: {error}")),
+    }
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let target = this.parent().and_then(Path::parent).unwrap_or(Path::new("."));
+    let program = target.join("release").join("clientmcp");
+    if program.exists() {
+        return Ok(program);
+    }
+    Err(format!("expected {} after the build; --server PATH says where it is", program.display()))
+}
+
+/// Lets this process, and those it starts, open as many files as they may; returns how many.
+fn raise_file_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    // Where it is refused, the old limit still holds.
+    let current = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    current.unwrap_or(u64::MAX)
+}

@@ -18,14 +18,19 @@ use crate::span::Span;
 /// A complete HTTP answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
+    /// The HTTP status.
     pub status: u16,
     /// `None` when there is no body.
     pub content_type: Option<&'static str>,
+    /// Further fields, without `Content-Type` and `Content-Length`.
     pub headers: Vec<(&'static str, String)>,
+    /// The whole body; empty when there is no content type.
     pub body: String,
 }
 
+/// The media type of an answer that is one JSON text (RFC 8259 §11).
 pub const JSON: &str = "application/json";
+/// The media type of a stream of Server-Sent Events (WHATWG HTML, Server-sent events).
 pub const EVENT_STREAM: &str = "text/event-stream";
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -35,6 +40,7 @@ impl Response {
         Response { status, content_type: None, headers: Vec::new(), body: String::new() }
     }
 
+    /// A JSON text that is complete.
     pub fn json(status: u16, body: String) -> Response {
         Response { status, content_type: Some(JSON), headers: Vec::new(), body }
     }
@@ -45,6 +51,7 @@ impl Response {
         Response { status, content_type: Some(TEXT), headers: Vec::new(), body }
     }
 
+    /// Adds a header field; one of the same name stays too.
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Response {
         self.headers.push((name, value.into()));
         self
@@ -71,7 +78,7 @@ impl Response {
                 r#"Bearer error="insufficient_scope", error_description="the scope `agent` is needed", scope="agent""#,
             ),
             Fault::TooManyStreams(_) | Fault::TooManyConnections => response.with("Retry-After", "5"),
-            Fault::Draining | Fault::Overloaded => response.with("Retry-After", "2"),
+            Fault::Draining => response.with("Retry-After", "2"),
             _ => response,
         }
     }
@@ -130,6 +137,7 @@ impl<'a> ResultBuilder<'a> {
         ResultBuilder { text, era, server_info }
     }
 
+    /// Adds a member: a name that needs no escaping, and a raw value.
     pub fn raw(mut self, name: &str, raw: &str) -> Self {
         if self.text.len() > 1 {
             self.text.push(',');
@@ -147,6 +155,7 @@ impl<'a> ResultBuilder<'a> {
         }
     }
 
+    /// The raw result object; in the 2026 era with the server's identity in its `_meta`.
     pub fn finish(self) -> String {
         let mut built = match self.era {
             Era::Legacy => self,
@@ -188,11 +197,14 @@ pub fn tool_error(era: Era, id: &str, message: &str, server_info: &str) -> Strin
 /// A piece of an answer: text of our own, or a slice of the client's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
+    /// The bridge's.
     Own(Cow<'static, str>),
+    /// The client's, in the message that the pieces were made for.
     Kept(Span),
 }
 
 impl Piece {
+    /// The text of the piece; `message` is the one that the pieces were made for.
     pub fn of<'a>(&'a self, message: &'a str) -> &'a str {
         match self {
             Piece::Own(text) => text,
@@ -339,3 +351,6 @@ pub fn notification(method: &str, subscription: Option<&str>, uri: Option<&str>)
     text.push('}');
     text
 }
+
+#[cfg(test)]
+mod tests;

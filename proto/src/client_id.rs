@@ -3,15 +3,16 @@
 //! It knows which texts are client IDs. Where one comes from (a token, never a path alone) and who
 //! holds one is decided elsewhere.
 
-use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::borrow::Borrow;
 use core::fmt;
 
 use crate::limits::CLIENT_ID_CHARS_MAX;
 
 /// A client ID: 1–128 characters of `A–Z a–z 0–9 . _ ~ - @ :`, and neither `.` nor `..`.
+/// Its clones share one text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientId(Box<str>);
+pub struct ClientId(Arc<str>);
 
 /// Why a text is no client ID. It names places, not the text, which may be part of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -51,8 +51,6 @@ pub enum Fault {
     TooManyConnections,
     /// The bridge is stopping and takes no new work.
     Draining,
-    /// A bound of the bridge was reached that is nobody's in particular.
-    Overloaded,
     /// What became of a call of a method whose result has no `isError`.
     Failed(Trouble),
 }
@@ -88,7 +86,7 @@ impl Fault {
             Fault::TooLarge(_) => 413,
             Fault::MediaType(_) => 415,
             Fault::TooManyStreams(_) | Fault::TooManyConnections => 429,
-            Fault::Draining | Fault::Overloaded => 503,
+            Fault::Draining => 503,
             _ => 200,
         }
     }
@@ -151,7 +149,6 @@ impl fmt::Display for Fault {
             }
             Fault::TooManyConnections => f.write_str("Too many connections from this address"),
             Fault::Draining => f.write_str("The bridge is stopping; try again later"),
-            Fault::Overloaded => f.write_str("The bridge is overloaded; try again later"),
             Fault::Failed(trouble) => trouble.fmt(f),
         }
     }
@@ -255,7 +252,12 @@ pub enum Close {
     /// A text message that is not UTF-8 (RFC 6455 §8.1).
     NotUtf8,
     /// A message or register of the wrong form; where and what.
-    BadMessage { path: Option<String>, message: String },
+    BadMessage {
+        /// Like `tools[2].name`; `None` when it is about the whole message.
+        path: Option<String>,
+        /// What was expected and what came.
+        message: String,
+    },
     /// The token is missing, bad or expired.
     BadToken(String),
     /// The token is good but may not connect, or not as this client.
@@ -328,3 +330,6 @@ impl fmt::Display for Close {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

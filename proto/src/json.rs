@@ -41,11 +41,17 @@ impl core::error::Error for Error {}
 /// What a value is, as its first byte tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// Begins with `{`.
     Object,
+    /// Begins with `[`.
     Array,
+    /// Begins with a quotation mark.
     String,
+    /// Begins with a digit or a minus sign.
     Number,
+    /// Begins like `true` or `false`.
     Bool,
+    /// Begins like `null`.
     Null,
 }
 

@@ -21,6 +21,7 @@ pub fn member<'a>(members: &Members<'a>, name: &str) -> Option<&'a str> {
 
 /// What a POSTed body holds.
 pub enum Body<'a> {
+    /// Anything but an array: a message, or why it is none.
     One(Result<Message<'a>, Refusal<'a>>),
     /// The raw elements of a batch, each a valid JSON value, at most `elements_max` of them.
     Batch(Vec<&'a str>),
@@ -30,14 +31,24 @@ pub enum Body<'a> {
 pub struct Message<'a> {
     /// The raw `id`: a string or an integer, echoed byte for byte.
     pub id: Option<&'a str>,
+    /// Which of them, with its parts.
     pub kind: MessageKind<'a>,
 }
 
+/// What a message is, apart from its ID.
 pub enum MessageKind<'a> {
     /// With an `id` a request, without a notification.
-    Call { method: Cow<'a, str>, params: Params<'a> },
+    Call {
+        /// Decoded; any string.
+        method: Cow<'a, str>,
+        /// Absent ones are empty.
+        params: Params<'a>,
+    },
     /// The agent's answer to a request of the bridge.
-    Response { result: Result<&'a str, &'a str> },
+    Response {
+        /// The raw `result`, or the raw `error`; of any kind.
+        result: Result<&'a str, &'a str>,
+    },
 }
 
 /// `params` and the one object in it that every method may have.
@@ -45,12 +56,14 @@ pub enum MessageKind<'a> {
 pub struct Params<'a> {
     /// The raw text, `None` when absent.
     pub raw: Option<&'a str>,
+    /// Its members, `_meta` included.
     pub members: Members<'a>,
     /// Members of `_meta`; `None` when absent or not an object.
     pub meta: Option<Members<'a>>,
 }
 
 impl<'a> Params<'a> {
+    /// The raw member called `name`.
     pub fn get(&self, name: &str) -> Option<&'a str> {
         member(&self.members, name)
     }
@@ -60,6 +73,7 @@ impl<'a> Params<'a> {
         self.get(name).and_then(json::string)
     }
 
+    /// The raw member of `_meta` called `name`.
     pub fn meta(&self, name: &str) -> Option<&'a str> {
         self.meta.as_ref().and_then(|meta| member(meta, name))
     }
@@ -68,7 +82,9 @@ impl<'a> Params<'a> {
 /// A text that is no acceptable message, with the request ID if that much could be read.
 #[derive(Debug)]
 pub struct Refusal<'a> {
+    /// The raw request ID; `None` when there is none, or two, or one of a wrong type.
     pub id: Option<&'a str>,
+    /// -32700 or -32600.
     pub fault: Fault,
 }
 
@@ -282,3 +298,6 @@ impl<'a> Names<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,6 +68,7 @@ pub const ROUNDS_MAX: usize = 10;
 /// Notifications of one call that reach the agent at once; beyond the burst, so many a second. Of what
 /// is more, the newest progress is kept and log messages are counted.
 pub const NOTES_BURST: u64 = 100;
+/// Notifications of one call that reach the agent in a second, once the burst is used up.
 pub const NOTES_PER_SECOND: u64 = 20;
 
 /// Notifications of one call that wait for an agent to read, in bytes. More count as too many.
@@ -79,8 +80,9 @@ pub const SESSION_ID_BYTES_MAX: usize = 1023;
 /// Most 2025-era sessions whose log level and subscriptions are remembered; the oldest is dropped.
 pub const SESSIONS_MAX: usize = 10_000;
 
-/// Most resource URIs one 2025-era session may subscribe. Above it: -32602.
-pub const SUBSCRIPTIONS_PER_SESSION_MAX: usize = 256;
+/// Most resource URIs one 2025-era session may subscribe, or one `subscriptions/listen` may name. Above
+/// it: -32602.
+pub const SUBSCRIPTIONS_MAX: usize = 256;
 
 /// Most header fields `--max-headers` may ask for: async-h1 parses into an array of 128, and no more.
 pub const HEADERS_CEILING: usize = 128;

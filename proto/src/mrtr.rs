@@ -14,6 +14,7 @@ use crate::reply::Shape;
 /// What one `input_required` asks for. Texts are slices of the client's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round<'a> {
+    /// In the client's order; empty when it only wants to be called again.
     pub requests: Vec<InputRequest<'a>>,
     /// Raw `requestState`.
     pub state: Option<&'a str>,
@@ -24,6 +25,7 @@ pub struct Round<'a> {
 pub struct InputRequest<'a> {
     /// The client's name for it.
     pub key: Cow<'a, str>,
+    /// What it asks.
     pub method: Method,
     /// Raw `params`.
     pub params: Option<&'a str>,
@@ -32,12 +34,16 @@ pub struct InputRequest<'a> {
 /// The three things a client may ask an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
+    /// Something of the agent's user.
     Elicit,
+    /// Something of the agent's model.
     Sample,
+    /// The agent's roots.
     ListRoots,
 }
 
 impl Method {
+    /// The method as it is on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Method::Elicit => "elicitation/create",
@@ -144,10 +150,35 @@ pub fn request(id: &str, request: &InputRequest<'_>) -> String {
         alloc::format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{}""#, request.method.name());
     if let Some(params) = request.params {
         text.push_str(r#","params":"#);
-        text.push_str(params);
+        match lacks_elicitation_id(request) {
+            // `params` has a `mode`, so it is an object with a member to come.
+            true => {
+                let rest = params.strip_prefix('{').unwrap_or(params);
+                text.push_str(&alloc::format!(r#"{{"elicitationId":"{id}",{rest}"#));
+            }
+            false => text.push_str(params),
+        }
     }
     text.push('}');
     text
+}
+
+/// MCP 2025-11-25, Elicitation, URL Mode: every such request has an `elicitationId`. The 2026 era did away
+/// with it, so a client does not send one.
+fn lacks_elicitation_id(request: &InputRequest<'_>) -> bool {
+    let members = request.params.and_then(|raw| json::members(raw).ok()).unwrap_or_default();
+    let has = |name: &str| members.iter().any(|(key, _)| key == name);
+    request.method == Method::Elicit
+        && mode(request).as_deref() == Some("url")
+        && !has("elicitationId")
+}
+
+/// The notification that takes a question back which nobody needs answered any more (MCP 2025-11-25,
+/// Cancellation).
+pub fn withdrawal(id: &str) -> String {
+    alloc::format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"{id}","reason":"the call that asked is over"}}}}"#
+    )
 }
 
 /// The `params` of the next call: the agent's own, with its answers and the client's state. `answers`
@@ -257,6 +288,28 @@ mod tests {
         }
         let round = Round { requests: alloc::vec![form], state: None };
         assert!(missing(&round, None).is_some(), "nothing declared at all");
+    }
+
+    #[test]
+    fn a_url_has_the_id_that_2025_wants_and_nothing_else_is_changed() {
+        for (params, expected) in [
+            (r#"{ "mode":"url", "url":"u"}"#, r#"{"elicitationId":"q1", "mode":"url", "url":"u"}"#),
+            (
+                r#"{"mode":"url","elicitationId":"mine"}"#,
+                r#"{"mode":"url","elicitationId":"mine"}"#,
+            ),
+            (r#"{"mode":"form"}"#, r#"{"mode":"form"}"#),
+            ("{}", "{}"),
+        ] {
+            let one =
+                InputRequest { key: "k".into(), method: Method::Elicit, params: Some(params) };
+            assert_eq!(
+                request("q1", &one),
+                alloc::format!(
+                    r#"{{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{expected}}}"#
+                )
+            );
+        }
     }
 
     #[test]

@@ -9,7 +9,9 @@ use alloc::vec::Vec;
 /// Which of the two kinds of answer an agent takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accept {
+    /// `application/json`.
     pub json: bool,
+    /// `text/event-stream`.
     pub events: bool,
 }
 
@@ -24,6 +26,7 @@ impl Accept {
         }
     }
 
+    /// Whether there is nothing to answer with: 406.
     pub fn neither(self) -> bool {
         !self.json && !self.events
     }

@@ -14,7 +14,9 @@ use crate::time::Instant;
 /// A notification as the agent is sent it: a complete JSON-RPC message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
+    /// `notifications/progress`: a newer one makes an older one needless.
     Progress(String),
+    /// `notifications/message`.
     Log(String),
 }
 
@@ -97,6 +99,7 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// A gate that nothing has passed yet.
     pub fn new(now: Instant) -> Gate {
         Gate {
             room: NOTES_BURST * 1000,
@@ -150,6 +153,7 @@ impl Gate {
         }
     }
 
+    /// Whether nothing may be sent now; what has to wait for room does not count.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

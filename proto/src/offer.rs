@@ -40,13 +40,18 @@ impl Default for Limits {
 /// One of the four lists of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum List {
+    /// What `tools/list` gives.
     Tools,
+    /// What `prompts/list` gives.
     Prompts,
+    /// What `resources/list` gives.
     Resources,
+    /// What `resources/templates/list` gives.
     ResourceTemplates,
 }
 
 impl List {
+    /// All four, in the order of their indices.
     pub const ALL: [List; 4] =
         [List::Tools, List::Prompts, List::Resources, List::ResourceTemplates];
 

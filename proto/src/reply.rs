@@ -14,12 +14,38 @@ use crate::span::Span;
 /// One message of a client.
 #[derive(Debug)]
 pub enum Message<'a> {
+    /// To be answered with a pong.
     Ping,
+    /// Everything it offers; its members are not looked at here.
     Register,
-    Auth { token: Cow<'a, str> },
-    Result { id: Cow<'a, str>, shape: Shape },
-    Error { id: Cow<'a, str>, error: ErrorShape },
-    Notify { method: Cow<'a, str>, params: Option<Span>, id: Option<Cow<'a, str>> },
+    /// A fresh token.
+    Auth {
+        /// Not verified.
+        token: Cow<'a, str>,
+    },
+    /// Ends a call well, or asks the agent back.
+    Result {
+        /// Any string; whether it is a call's is for `channel` to say.
+        id: Cow<'a, str>,
+        /// Where the result lies.
+        shape: Shape,
+    },
+    /// Ends a call with a JSON-RPC error.
+    Error {
+        /// Any string; whether it is a call's is for `channel` to say.
+        id: Cow<'a, str>,
+        /// Where the error lies.
+        error: ErrorShape,
+    },
+    /// Ends nothing.
+    Notify {
+        /// Any string.
+        method: Cow<'a, str>,
+        /// Where in the message the params lie: an object.
+        params: Option<Span>,
+        /// The call that it belongs to.
+        id: Option<Cow<'a, str>>,
+    },
 }
 
 /// Where the parts of a result lie that the bridge looks at.
@@ -33,26 +59,37 @@ pub struct Shape {
     pub result_type: Option<Span>,
     /// Whether `resultType` is `"input_required"` (MCP 2026-07-28, Multi Round-Trip Requests).
     pub input_required: bool,
+    /// The value of `_meta`, when it is an object.
     pub meta: Option<MetaShape>,
     /// A `_meta` that is no object: nothing can be merged into it.
     pub has_foreign_meta: bool,
+    /// Whether there is a `ttlMs`, whatever it is.
     pub has_ttl: bool,
+    /// Whether there is a `cacheScope`, whatever it is.
     pub has_scope: bool,
+    /// The value of `inputRequests`, whatever it is.
     pub input_requests: Option<Span>,
+    /// The value of `requestState`, whatever it is.
     pub request_state: Option<Span>,
 }
 
+/// Where a result's `_meta` lies, and what the bridge has to know of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaShape {
+    /// The whole object, braces included.
     pub span: Span,
+    /// Whether it has no members.
     pub is_empty: bool,
+    /// Whether it names the server already.
     pub has_server_info: bool,
 }
 
 /// Where a client's error lies, and its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorShape {
+    /// The whole error object, braces included.
     pub error: Span,
+    /// Its `code`; agents take any integer.
     pub code: i64,
 }
 
@@ -257,3 +294,6 @@ fn error_shape(text: &str, raw: &str) -> Result<ErrorShape, Close> {
     }
     Ok(ErrorShape { error: Span::within(text, raw), code })
 }
+
+#[cfg(test)]
+mod tests;

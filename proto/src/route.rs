@@ -7,12 +7,17 @@ use alloc::string::String;
 /// What a path leads to. A client ID in the path is percent-decoded and must be the token's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
+    /// `/connect`: a client's WebSocket.
     Connect(Option<String>),
+    /// `/mcp`: the MCP endpoint.
     Mcp(Option<String>),
+    /// `/health`: whether the bridge takes new work.
     Health,
+    /// `/demo`: a page with a client in it.
     Demo,
     /// Only on the separate `--metrics` address.
     Metrics,
+    /// Everything else: 404.
     NotFound,
 }
 

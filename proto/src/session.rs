@@ -82,11 +82,11 @@ impl Session {
 fn known_capabilities(raw: &str) -> String {
     let members = json::members(raw).unwrap_or_default();
     let mut kept = String::from("{");
-    for (name, value) in &members {
-        if !value.starts_with('{') {
-            continue;
-        }
-        let value = match name.as_ref() {
+    for name in ["elicitation", "sampling", "roots"] {
+        // Of two of one name the last one counts, and only it is kept: the room is bounded.
+        let last = members.iter().rev().find(|(key, _)| key == name);
+        let Some((_, value)) = last.filter(|(_, value)| value.starts_with('{')) else { continue };
+        let value = match name {
             "elicitation" => {
                 let modes = json::members(value).unwrap_or_default();
                 let has = |mode: &str| modes.iter().any(|(name, _)| name == mode);
@@ -100,8 +100,7 @@ fn known_capabilities(raw: &str) -> String {
                 let parts = json::members(value).unwrap_or_default();
                 if parts.iter().any(|(name, _)| name == "tools") { r#"{"tools":{}}"# } else { "{}" }
             }
-            "roots" => "{}",
-            _ => continue,
+            _ => "{}",
         };
         if kept.len() > 1 {
             kept.push(',');
@@ -147,6 +146,41 @@ mod tests {
             "x".repeat(2000)
         );
         let id = session(&capabilities, &info).mint(1);
+        assert!(id.len() <= SESSION_ID_BYTES_MAX, "{}", id.len());
+        let kept = Session::read(&id).capabilities;
+        assert_eq!(kept.as_deref(), Some(r#"{"elicitation":{"url":{}},"roots":{}}"#));
+    }
+
+    #[test]
+    fn a_session_id_has_at_most_1023_bytes() {
+        assert_eq!(SESSION_ID_BYTES_MAX, 1023);
+        let mut longest = [0, 0];
+        for size in 0..2000 {
+            let name = "n".repeat(size);
+            // First the description grows, then the capabilities.
+            let info = alloc::format!(r#"{{"name":"{name}"}}"#);
+            let described = session("{}", &info).mint(u64::MAX);
+            let capabilities = alloc::format!(r#"{{"x":"{name}","roots":{{}}}}"#);
+            let capable = session(&capabilities, "{}").mint(u64::MAX);
+            for (longest, id) in longest.iter_mut().zip([&described, &capable]) {
+                *longest = id.len().max(*longest);
+            }
+            let read = Session::read(&described);
+            assert!(read.client_info.is_none_or(|read| read == info));
+            let read = Session::read(&capable).capabilities;
+            assert!(read == Some(capabilities) || read.as_deref() == Some(r#"{"roots":{}}"#));
+        }
+        // Neither over the limit, nor left out before it has to be.
+        assert_eq!(longest, [SESSION_ID_BYTES_MAX; 2]);
+    }
+
+    /// A bug: every one of them was kept, beyond the limit.
+    #[test]
+    fn a_capability_declared_twice_is_carried_once() {
+        let many = [r#""roots":{}"#; 400].join(",");
+        let capabilities =
+            alloc::format!(r#"{{{many},"elicitation":{{}},"elicitation":{{"url":{{}}}}}}"#);
+        let id = session(&capabilities, "{}").mint(1);
         assert!(id.len() <= SESSION_ID_BYTES_MAX, "{}", id.len());
         let kept = Session::read(&id).capabilities;
         assert_eq!(kept.as_deref(), Some(r#"{"elicitation":{"url":{}},"roots":{}}"#));

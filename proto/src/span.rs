@@ -17,15 +17,19 @@ impl Span {
         }
     }
 
+    /// The piece from `start` to `end`, in bytes; empty when it ends before it starts. Both stop at
+    /// what 32 bits can hold.
     pub fn new(start: usize, end: usize) -> Span {
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Span { start: clamp(start), len: clamp(end.saturating_sub(start)) }
     }
 
+    /// Its first byte.
     pub fn start(self) -> usize {
         self.start as usize
     }
 
+    /// The byte behind its last.
     pub fn end(self) -> usize {
         self.start as usize + self.len as usize
     }
@@ -35,3 +39,6 @@ impl Span {
         text.get(self.start()..self.end()).unwrap_or("")
     }
 }
+
+#[cfg(test)]
+mod tests;

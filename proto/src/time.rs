@@ -36,3 +36,6 @@ impl Sub<Instant> for Instant {
 /// A wall-clock reading, in seconds since 1970-01-01T00:00:00Z (a JWT's `NumericDate`, RFC 7519 §2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixSeconds(pub u64);
+
+#[cfg(test)]
+mod tests;

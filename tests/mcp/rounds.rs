@@ -153,3 +153,23 @@ fn request_state_alone_is_the_next_round_at_once_up_to_ten() {
     let answer = running.finish();
     assert!(!answer.tool_error().is_empty(), "{answer}");
 }
+
+#[test]
+fn in_2025_an_agent_that_hangs_up_while_it_is_asked_is_forgotten() {
+    let desk = Desk::open();
+    let mut client = desk.client(&register(&[ADD]));
+    let session = session(&desk, r#"{"elicitation":{}}"#);
+    let mut running = desk.begin(&Ask::call_old("4", "add", "{}").session(&session));
+    let call = client.call();
+    client.answers(&call.id, ELICIT);
+    let asked = request(&mut running);
+    drop(running);
+    // The client has answered, so it runs nothing that could be cancelled.
+    client.hears_nothing(0.5);
+    let body =
+        format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"action":"accept"}}}}"#, asked["id"]);
+    let response = Ask::post(&body).header("MCP-Protocol-Version", "2025-11-25").session(&session);
+    assert_eq!(desk.send(&response).status, 202);
+    client.hears_nothing(0.5);
+    client.is_alive();
+}

@@ -89,7 +89,8 @@ fn plain() -> Vec<Tool> {
             Reply::Result(json!({"isError": true, "content": [{"type": "text", "text": text}]}))
         }),
         does("test_reconnection", |_, hands| {
-            hands.sleeps(Duration::from_millis(100));
+            // Beyond the second within which an answer is plain JSON: the scenario judges a stream.
+            hands.sleeps(Duration::from_millis(1500));
             Reply::Text("Nothing was closed meanwhile.".to_owned())
         }),
         does("test_missing_capability", |call, _| {

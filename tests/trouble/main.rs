@@ -10,6 +10,7 @@ mod support;
 
 mod addresses;
 mod away;
+mod burst;
 mod limits;
 mod log;
 mod reload;

@@ -53,28 +53,38 @@ fn agents_that_never_read_their_answers_hold_up_nobody() {
 
 #[test]
 fn a_client_that_never_reads_gets_no_more_than_its_queue_and_the_rest_is_refused() {
-    let bridge = Bridge::start(&["--max-queued-bytes", "2000000", "--call-timeout", "3"]);
+    let bridge = Bridge::start(&["--max-queued-bytes", "2000000", "--call-timeout", "8"]);
     let desk = Desk::on(&bridge);
     let _client = desk.client(&register(&[ADD]));
     let before = bridge.resident_bytes();
     let arguments = format!(r#"{{"x":"{}"}}"#, "y".repeat(1 << 20));
     // About 40 MiB for a client that reads nothing: kernel buffers take some, the queue takes 2 MB.
-    let mut running: Vec<_> =
+    let running: Vec<_> =
         (0..40).map(|_| desk.begin(&Ask::call_old("1", "add", &arguments))).collect();
-    let asked = Instant::now();
-    let last = running.pop().expect("one of forty").finish();
-    assert!(!last.tool_error().is_empty(), "{last}");
-    let took = asked.elapsed();
-    assert!(took < Duration::from_millis(2500), "a full queue is an answer, not a wait: {took:?}");
-    for running in running {
-        let answer = running.finish();
+    let begun = Instant::now();
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let ends =
+            running.into_iter().map(|call| scope.spawn(move || (call.finish(), begun.elapsed())));
+        let ends: Vec<_> = ends.collect();
+        ends.into_iter().map(|end| end.join().expect("an answer")).collect()
+    });
+    let mut refused = 0;
+    for (answer, took) in answers {
         assert_eq!(answer.status, 200, "{answer}");
-        assert!(!answer.tool_error().is_empty(), "{answer}");
+        if answer.tool_error().contains("queue is full") {
+            refused += 1;
+            // Reading forty requests takes its time; waiting would take the 8 s of the timeout.
+            assert!(took < Duration::from_secs(6), "an answer, not a wait: {took:?}");
+        } else {
+            assert!(answer.tool_error().contains("did not answer within 8 s"), "{answer}");
+        }
     }
+    // Which ones find room depends on when the kernel takes some, not how many.
+    assert!(refused >= 20, "of 40 MiB, 2 MB and the kernel's share are taken; refused: {refused}");
     let grown = bridge.resident_bytes().saturating_sub(before) / MIB;
     assert!(grown < 60, "a queue of 2 MB, yet {grown} MiB more");
-    let took = asked.elapsed();
-    assert!(took < Duration::from_secs(8), "the rest at the call timeout, not {took:?}");
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(14), "the rest at the call timeout, not {took:?}");
     others_are_served(&bridge);
 }
 

@@ -18,11 +18,13 @@ use crate::token::Claims;
 /// A call on its way to a client. The body it came in is kept by the caller; `params` points into it.
 #[derive(Debug)]
 pub struct Call {
+    /// The era that its answer is framed for.
     pub era: Era,
     /// The raw request ID, echoed byte for byte.
     pub id: Box<str>,
+    /// What the client is asked to do.
     pub method: Forwarded,
-    /// Verbatim `params`.
+    /// Verbatim `params`; empty when there are none.
     pub params: Span,
     /// The tool's or prompt's name, or the resource's URI, decoded.
     pub name: Option<Box<str>>,
@@ -105,7 +107,7 @@ impl Call {
             era,
             id: id.into(),
             method,
-            params: Span::within(body, params.raw.unwrap_or_default()),
+            params: params.raw.map_or(Span::new(0, 0), |raw| Span::within(body, raw)),
             name,
             arguments: params.get("arguments").map(|raw| Span::within(body, raw)),
             agent: Box::default(),
@@ -123,9 +125,11 @@ impl Call {
         request_key(&self.id).unwrap_or_default()
     }
 
-    /// The channel message that carries this call with these raw `params`; `None` when it would be
-    /// larger than a message may be. `id` is the bridge's own and needs no escaping.
+    /// The channel message that carries this call with these raw `params`, `{}` when they are empty;
+    /// `None` when it would be larger than a message may be. `id` is the bridge's own and needs no
+    /// escaping.
     pub fn message(&self, id: &str, params: &str) -> Option<String> {
+        let params = if params.is_empty() { "{}" } else { params };
         let method = self.method.name();
         let length = params.len() + self.agent.len() + id.len() + method.len() + 64;
         if length > MESSAGE_BYTES_MAX + 64 {

@@ -37,7 +37,9 @@ pub trait Head {
 
 /// Who asks, apart from what the request itself says.
 pub struct Caller<'a> {
+    /// What its verified token says.
     pub claims: &'a Claims,
+    /// What kinds of answer it takes; a request for neither never comes here.
     pub accept: Accept,
     /// 64 random bits, used at most once: they tell one minted session ID from another.
     pub fresh: u64,
@@ -64,6 +66,7 @@ pub enum Decision<'a> {
 /// A notification stream that an agent asked for, in either era.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
+    /// Which lists it wants to hear about.
     pub wants: mcp::Changes,
     /// Resource URIs whose updates are wanted (2026 era; a 2025-era session subscribes by request).
     pub uris: Vec<String>,
@@ -86,6 +89,7 @@ pub struct Cancel {
 /// An agent's answer to a request that the bridge sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery<'a> {
+    /// The raw ID of that request.
     pub id: &'a str,
     /// The raw result, or the raw error.
     pub result: Result<&'a str, &'a str>,
@@ -182,3 +186,6 @@ pub fn request_key(raw: &str) -> Option<Box<str>> {
         None => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ use crate::fault::Fault;
 use crate::headers::check_name;
 use crate::json::{self, Kind as JsonKind, Reader};
 use crate::jsonrpc::Params;
+use crate::limits::SUBSCRIPTIONS_MAX;
 use crate::mcp::{self, Changes, Era, Forwarded, LogLevel, meta};
 use crate::span::Span;
 
@@ -159,8 +160,9 @@ fn listen(id: &str, params: &Params<'_>) -> Result<Listen, Fault> {
             "promptsListChanged" => Changes::PROMPTS,
             "resourcesListChanged" => Changes::RESOURCES,
             "resourceSubscriptions" => {
-                listen.uris = uris(raw)
-                    .ok_or(wrong("`resourceSubscriptions` must be an array of strings"))?;
+                listen.uris = uris(raw).ok_or(wrong(
+                    "`resourceSubscriptions` must be an array of at most 256 strings",
+                ))?;
                 continue;
             }
             _ => continue,
@@ -180,6 +182,9 @@ fn uris(raw: &str) -> Option<Vec<String>> {
     reader.enter_array().ok()?;
     while reader.item().ok()? {
         uris.push(json::string(reader.value().ok()?)?.into_owned());
+        if uris.len() > SUBSCRIPTIONS_MAX {
+            return None;
+        }
     }
     Some(uris)
 }

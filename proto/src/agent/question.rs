@@ -16,6 +16,7 @@ use crate::token::Claims;
 /// What is known about a client at the moment a request is answered.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
+    /// Names the server while no register does.
     pub client_id: &'a ClientId,
     /// `None` while nobody is registered: then everything is advertised and every list is empty,
     /// because agents that came first ask only once.
@@ -106,8 +107,11 @@ pub(super) enum Kind {
 /// What a session asks the bridge to remember.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Memory {
+    /// `logging/setLevel`: the least severe message it wants from now on.
     Level(LogLevel),
+    /// `resources/subscribe`: the URI, decoded.
     Subscribe(Box<str>),
+    /// `resources/unsubscribe`: the URI, decoded.
     Unsubscribe(Box<str>),
 }
 
@@ -145,7 +149,11 @@ impl Question<'_> {
             Kind::Subscribe(_) | Kind::Unsubscribe(_)
                 if !(view.has_resources() && view.has_subscriptions()) =>
             {
-                return self.refuse(&Fault::MethodNotFound(String::from("resources/subscribe")));
+                let method = match self.kind {
+                    Kind::Subscribe(_) => "resources/subscribe",
+                    _ => "resources/unsubscribe",
+                };
+                return self.refuse(&Fault::MethodNotFound(method.to_string()));
             }
             Kind::Ping | Kind::SetLevel(_) | Kind::Subscribe(_) | Kind::Unsubscribe(_) => {
                 built.finish()

@@ -28,27 +28,37 @@ pub enum Message<'a> {
     /// The register was accepted; `refused` is the raw list of what was left out. A `pingIntervalMs`
     /// that is missing or less than a second is taken for the usual one.
     Registered {
+        /// A raw array of objects with `path` and `message`.
         refused: &'a str,
         ping_every: Duration,
     },
     /// Do this and answer under this ID. `params` and `agent` are raw.
     Call {
+        /// Names the call in everything said about it; opaque.
         id: Cow<'a, str>,
+        /// One of the four forwarded methods of MCP.
         method: Cow<'a, str>,
+        /// What the agent sent, verbatim.
         params: &'a str,
+        /// What is known about the agent: `protocolVersion`, and perhaps more.
         agent: &'a str,
     },
     /// Nobody waits for this call any more.
     Cancel {
+        /// The ID it was sent with.
         id: Cow<'a, str>,
+        /// Why, in words.
         reason: Cow<'a, str>,
     },
     /// Why the close that follows happens, and where in the message the trouble is.
     Fault {
+        /// The code of the close.
         code: i64,
+        /// The full reason, where the close's own may be cut.
         message: Cow<'a, str>,
         path: Option<Cow<'a, str>>,
     },
+    /// The answer to a ping.
     Pong,
     /// A message of a kind this version does not know; to be ignored.
     Unknown,

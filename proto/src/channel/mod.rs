@@ -91,3 +91,6 @@ pub fn fault(close: &Close) -> String {
     text.push('}');
     text
 }
+
+#[cfg(test)]
+mod tests;

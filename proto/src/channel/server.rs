@@ -40,11 +40,26 @@ pub enum Step<'a, R> {
     /// Verify this token; on success call `renew`, else close.
     Renew(Cow<'a, str>),
     /// This call is over; tell whoever waits for it.
-    Reply { to: R, outcome: Outcome },
+    Reply {
+        /// The return address of the call.
+        to: R,
+        /// What the client answered.
+        outcome: Outcome,
+    },
     /// A notification that belongs to a running call.
-    Note { to: &'a R, method: Cow<'a, str>, params: Option<Span> },
+    Note {
+        /// The return address of the call, which goes on.
+        to: &'a R,
+        /// The client's word for it; any method may come here.
+        method: Cow<'a, str>,
+        /// Where in the message the params lie: an object.
+        params: Option<Span>,
+    },
     /// This resource changed; tell whoever subscribed it.
-    Updated { uri: Cow<'a, str> },
+    Updated {
+        /// As the client wrote it, decoded.
+        uri: Cow<'a, str>,
+    },
     /// Send the fault and close.
     Close(Close),
 }
@@ -52,7 +67,9 @@ pub enum Step<'a, R> {
 /// How a client ended a call; the spans point into its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
+    /// With an MCP result.
     Result(Shape),
+    /// With a JSON-RPC error.
     Error(ErrorShape),
 }
 
@@ -61,6 +78,7 @@ pub enum Outcome {
 pub enum Tick {
     /// Send a WebSocket ping.
     Ping,
+    /// Send the fault and close.
     Close(Close),
 }
 
@@ -149,6 +167,7 @@ impl<R> Channel<R> {
         self.calls.into_values()
     }
 
+    /// Whether a first register was accepted.
     pub fn is_registered(&self) -> bool {
         self.registered
     }

@@ -25,6 +25,7 @@ const ANNOTATION: &str = "x-mcp-header";
 pub struct SchemaFault {
     /// Where, from the schema on: `properties.region.x-mcp-header`.
     pub path: String,
+    /// What is wrong there, to be read behind the path.
     pub message: String,
 }
 
