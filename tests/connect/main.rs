@@ -1,6 +1,6 @@
 //! `clientmcp connect` from outside: a bridge, the program, and servers that others started with it.
 //!
-//! `by_hand` uses a server of ours that misbehaves on request; `process` looks at the program itself;
+//! `by_hand` and `over_http` use servers of ours that misbehave on request; `process` looks at the program itself;
 //! `others` compares what real agents see of real servers with and without the bridge between them.
 
 #[path = "../support/mod.rs"]
@@ -11,4 +11,5 @@ mod tools;
 mod by_hand;
 mod connected;
 mod others;
+mod over_http;
 mod process;
