@@ -10,6 +10,7 @@
 //! `notifications/elicitation/complete` (the channel has neither); `roots/list_changed` (roots are an
 //! agent's, and a server sees all agents as one client). `tests/connect/others.rs` names the rest.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::pin::pin;
 use std::rc::Rc;
@@ -22,6 +23,7 @@ use async_signal::{Signal, Signals};
 use clientmcp_proto::channel::client::{Backoff, Register};
 use clientmcp_proto::time::Instant;
 use clientmcp_proto::upstream::{Answer, CallKey, Effect, RequestId, Settings, Upstream};
+use rustix::process::{Pid, kill_process_group};
 use smol::LocalExecutor;
 use smol::future::or;
 use smol::stream::StreamExt as _;
@@ -69,6 +71,8 @@ struct Link {
     inbox: flume::Receiver<In>,
     /// Ends when the server has.
     task: smol::Task<()>,
+    /// The process group of a server that we started.
+    group: Option<Pid>,
 }
 
 /// What calls ask of the task that owns the server.
@@ -91,7 +95,9 @@ async fn stay(config: Config, executor: Rc<LocalExecutor<'static>>) -> Result<()
     let (orders, inbox) = flume::unbounded();
     let (offers, first_offer) = flume::bounded(1);
     let (stop, stopped) = flume::bounded::<()>(0);
+    let group = Rc::new(Cell::new(None));
     let keeper = Keeper {
+        group: group.clone(),
         upstream: Upstream::new(Settings {
             probe: matches!(config.server, Server::Command(_)),
             name: config.name,
@@ -143,6 +149,10 @@ async fn stay(config: Config, executor: Rc<LocalExecutor<'static>>) -> Result<()
         let again = async {
             signals.next().await;
             log::warn("stopping at once: asked a second time", &[]);
+            if let Some(group) = group.get() {
+                // It may have ended in this moment.
+                kill_process_group(group, rustix::process::Signal::KILL).ok();
+            }
         };
         or(async { drop(server.await) }, again).await;
     }
@@ -165,6 +175,8 @@ fn report(status: &Status) {
 
 /// Owns the server: starts it, carries messages, and starts it again.
 struct Keeper {
+    /// The process group of the server that runs, for whoever cannot wait for its end.
+    group: Rc<Cell<Option<Pid>>>,
     upstream: Upstream,
     server: Server,
     started: Clock,
@@ -188,7 +200,8 @@ impl Keeper {
             let why = match self.start() {
                 Ok(link) => {
                     ever_started = true;
-                    let Link { out, inbox, task } = link;
+                    let Link { out, inbox, task, group } = link;
+                    self.group.set(group);
                     self.upstream.started(self.now());
                     let stop = async {
                         // Nothing is sent: this ends when the other end is dropped.
@@ -198,6 +211,7 @@ impl Keeper {
                     let why = or(stop, async { Some(self.converse(&out, &inbox).await) }).await;
                     drop((out, inbox));
                     task.await;
+                    self.group.set(None);
                     match why {
                         Some(why) => why,
                         None => return Ok(()),

@@ -88,7 +88,7 @@ pub fn start(url: &Url, executor: &Rc<LocalExecutor<'static>>) -> Link {
         version: RefCell::default(),
     });
     let task = executor.spawn(tend(session, outbox, executor.clone()));
-    Link { out, inbox: receiver, task }
+    Link { out, inbox: receiver, task, group: None }
 }
 
 struct Session {

@@ -62,8 +62,9 @@ pub fn start(command: &[OsString], executor: &Rc<LocalExecutor<'static>>) -> Res
     let (out, outbox) = flume::unbounded();
     // Bounded: a server that talks faster than it is listened to waits at its own pipe.
     let (sender, inbox) = flume::bounded(64);
+    let group = group_of(&child);
     let task = executor.spawn(tend(child, stdin, stdout, stderr, outbox, sender));
-    Ok(Link { out, inbox, task })
+    Ok(Link { out, inbox, task, group })
 }
 
 /// Everything that happens with a child, from its start to its end.
@@ -151,7 +152,7 @@ async fn speak(mut stdin: ChildStdin, outbox: flume::Receiver<Out>) {
 
 /// Ends a child whose stdin is closed by now: with patience, with SIGTERM, with SIGKILL. How it ended.
 async fn end(child: &mut Child, is_ending: bool) -> Option<String> {
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let group = group_of(child);
     let steps = [
         (if is_ending { LAST_WAIT } else { END_WAIT }, Some(Signal::TERM)),
         (END_WAIT, Some(Signal::KILL)),
@@ -175,6 +176,11 @@ async fn end(child: &mut Child, is_ending: bool) -> Option<String> {
         }
     }
     None
+}
+
+/// A child that was started as the first of its group has the group's ID.
+fn group_of(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
 async fn copy_to_log(stderr: ChildStderr) {

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Bridge, SOON, eventually, token, unique};
+use crate::support::{Bridge, SOON, Watchdog, eventually, token, unique};
 
 pub struct Connected {
     pub client_id: String,
     pub token_file: PathBuf,
     child: Child,
     log: Arc<Mutex<Vec<String>>>,
+    _watchdog: Watchdog,
 }
 
 /// Our own server with these flags.
@@ -77,7 +78,8 @@ impl Connected {
                 writer.lock().expect("nobody panics holding the log").push(line);
             }
         });
-        Connected { client_id: client_id.to_owned(), token_file, child, log }
+        let _watchdog = Watchdog::over(child.id());
+        Connected { client_id: client_id.to_owned(), token_file, child, log, _watchdog }
     }
 
     pub fn log(&self) -> String {

@@ -22,23 +22,35 @@ fn it_stops_in_order_and_its_server_with_it() {
     }
 }
 
+/// Whether the deaf server that said its process ID is still there.
+fn is_there(connected: &Connected) -> bool {
+    let log = connected.log();
+    let (_, pid) = log.split_once("deaf with PID ").expect("it says so at its start");
+    let digits: String = pid.chars().take_while(char::is_ascii_digit).collect();
+    std::path::Path::new("/proc").join(digits).exists()
+}
+
 #[test]
 fn a_server_that_does_not_end_is_ended() {
     let bridge = Bridge::shared();
+    // This one ignores the end of its stdin and SIGTERM too.
     let mut connected = Connected::online(bridge, &by_hand(&["--deaf"]));
     let asked = Instant::now();
     connected.signal(Signal::TERM);
     assert_eq!(connected.wait_exit(SOON * 2).code(), Some(0));
     let took = asked.elapsed();
-    assert!((Duration::from_secs(2)..Duration::from_secs(8)).contains(&took), "{took:?}");
+    assert!((Duration::from_secs(5)..Duration::from_secs(12)).contains(&took), "{took:?}");
+    assert!(!is_there(&connected), "{}", connected.log());
     // Asked twice, it does not wait.
     let mut connected = Connected::online(bridge, &by_hand(&["--deaf"]));
     let asked = Instant::now();
     connected.signal(Signal::TERM);
     connected.await_log("stdin is closed");
+    assert!(is_there(&connected));
     connected.signal(Signal::TERM);
     connected.wait_exit(SOON);
     assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    eventually("the server's end", SOON, || (!is_there(&connected)).then_some(()));
 }
 
 #[test]

@@ -4,6 +4,7 @@ see it says on stderr."""
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -173,6 +174,9 @@ def handle(message):
         send(id=id, error={"code": -32601, "message": f"Unknown method: {method}"})
 
 
+if "--deaf" in flags:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    tell(f"deaf with PID {os.getpid()}")
 if "--slow-start" in flags:
     time.sleep(float(flags[flags.index("--slow-start") + 1]))
 for line in sys.stdin:
