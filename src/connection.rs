@@ -28,7 +28,7 @@ use crate::admission::Place;
 use crate::log;
 use crate::mailbox::{Item, Mailbox};
 use crate::metrics::Refusal;
-use crate::registry::Request;
+use crate::registry::{Join, Request};
 use crate::shared::Shared;
 use crate::socket::Socket;
 use crate::ticket::{Reply, Ticket};
@@ -192,7 +192,13 @@ impl Connection {
             let mut scratch = shared.scratch.borrow_mut();
             match self.socket.io.get_ref().read(&mut scratch) {
                 Ok(0) => return Err(Ended::Lost),
-                Ok(count) => self.feed(&scratch[..count])?,
+                Ok(count) => {
+                    self.feed(&scratch[..count])?;
+                    // Less than there was room for: there is no more.
+                    if count < scratch.len() {
+                        return Ok(());
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Err(Ended::Lost),
@@ -293,12 +299,12 @@ impl Connection {
                 ],
             );
         }
-        self.shared().tell(Request::Join {
+        self.shared().tell(Request::Join(Box::new(Join {
             client_id: self.client_id.clone(),
             mailbox: self.mailbox.clone(),
             offer,
             refused,
-        });
+        })));
         Ok(())
     }
 

@@ -68,12 +68,7 @@ pub enum Request {
         session: Box<str>,
     },
     /// A connection's register was accepted, the first or a later one.
-    Join {
-        client_id: ClientId,
-        mailbox: Rc<Mailbox>,
-        offer: Offer,
-        refused: Vec<Refused>,
-    },
+    Join(Box<Join>),
     /// A connection is over; these calls were never written to it.
     Leave {
         client_id: ClientId,
@@ -86,6 +81,14 @@ pub enum Request {
     EndClients,
     /// Stopping, last: every notification stream is completed.
     EndStreams,
+}
+
+/// A register that was accepted.
+pub struct Join {
+    pub client_id: ClientId,
+    pub mailbox: Rc<Mailbox>,
+    pub offer: Offer,
+    pub refused: Vec<Refused>,
 }
 
 /// The registry's answer to a look.
@@ -124,8 +127,8 @@ struct Registry {
     clients: HashMap<ClientId, Entry>,
     /// When to look at which client again; an entry may be out of date, then the look finds nothing.
     due: BTreeSet<(Instant, ClientId)>,
-    /// Every offer in use by its hash, so that a thousand copies of one application share one.
-    offers: HashMap<u64, Vec<Weak<Offer>>>,
+    /// An offer in use for each hash, so that a thousand copies of one application share one.
+    offers: HashMap<u64, Weak<Offer>>,
     sessions: Sessions,
     /// Questions put to agents: whose call they belong to, and which of its questions each is.
     expected: HashMap<String, (Weak<Ticket>, usize)>,
@@ -229,9 +232,7 @@ impl Registry {
             }
             Request::Unlisten { client_id, slot } => self.unlisten(&client_id, &slot),
             Request::Forget { client_id, session } => self.forget(client_id, session),
-            Request::Join { client_id, mailbox, offer, refused } => {
-                self.join(client_id, mailbox, offer, refused);
-            }
+            Request::Join(join) => self.join(*join),
             Request::Leave { client_id, mailbox, unsent } => {
                 self.leave(client_id, &mailbox, unsent);
             }
@@ -347,13 +348,8 @@ impl Registry {
 
     // Clients.
 
-    fn join(
-        &mut self,
-        client_id: ClientId,
-        mailbox: Rc<Mailbox>,
-        offer: Offer,
-        refused: Vec<Refused>,
-    ) {
+    fn join(&mut self, join: Join) {
+        let Join { client_id, mailbox, offer, refused } = join;
         let offer = self.shared_offer(offer);
         let entry = self.clients.entry(client_id.clone()).or_default();
         let again = entry.online.as_ref().is_some_and(|old| Rc::ptr_eq(old, &mailbox));
@@ -406,13 +402,13 @@ impl Registry {
 
     /// The one copy of this offer.
     fn shared_offer(&mut self, offer: Offer) -> Rc<Offer> {
-        let same = self.offers.entry(hash(&offer)).or_default();
-        same.retain(|other| other.strong_count() > 0);
-        if let Some(known) = same.iter().filter_map(Weak::upgrade).find(|known| **known == offer) {
+        let known = self.offers.entry(hash(&offer)).or_default();
+        if let Some(known) = known.upgrade().filter(|known| **known == offer) {
             return known;
         }
         let offer = Rc::new(offer);
-        same.push(Rc::downgrade(&offer));
+        // Should two offers have one hash, the later is shared from now on; the other is as good alone.
+        *known = Rc::downgrade(&offer);
         offer
     }
 
@@ -421,11 +417,8 @@ impl Registry {
         let Some(offer) = offer.filter(|offer| Rc::strong_count(offer) == 1) else { return };
         let key = hash(&offer);
         drop(offer);
-        if let Some(same) = self.offers.get_mut(&key) {
-            same.retain(|other| other.strong_count() > 0);
-            if same.is_empty() {
-                self.offers.remove(&key);
-            }
+        if self.offers.get(&key).is_some_and(|known| known.strong_count() == 0) {
+            self.offers.remove(&key);
         }
     }
 

@@ -34,9 +34,8 @@ pub fn run(config: Config) -> Result<(), String> {
     std::panic::set_hook(Box::new(|panic| {
         log::error("a task failed; please report this", &[("panic", &panic)]);
     }));
-    let main = serve(shared, inbox);
-    // The accept loop and everything else are tasks; the one future here only waits for signals, because
-    // what is given to block_on is polled at every turn of the reactor.
+    // Everything is a task, this too: what is given to block_on is polled at every turn of the reactor.
+    let main = executor.spawn(serve(shared, inbox));
     async_io::block_on(executor.run(main))
 }
 

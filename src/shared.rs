@@ -25,7 +25,7 @@ use crate::timers::Timers;
 
 /// How much one read from a socket may bring, in bytes. One buffer of this size serves every
 /// connection in turn, so that a sleeping one needs none.
-const SCRATCH_BYTES: usize = 64 << 10;
+pub const SCRATCH_BYTES: usize = 64 << 10;
 
 pub struct Shared {
     pub config: Config,
@@ -79,15 +79,21 @@ impl Shared {
     }
 
     /// Starts a task that serves one peer. Should it panic, which is a bug of ours, that costs this peer
-    /// its connection and nobody else anything; the hook of `serve` has said where.
+    /// its connection and nobody else anything: the executor keeps the panic to the task, and the hook of
+    /// `serve` has said where.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        // No async block around it: that would hold the task twice.
-        self.executor.spawn(AssertUnwindSafe(task).catch_unwind()).detach();
+        self.executor.spawn(task).detach();
     }
 
-    /// Starts a task that everyone depends on: when it panics, the process ends.
+    /// Starts a task that everyone depends on: when it panics, the process ends, because a bridge without
+    /// a registry would look alive and serve nobody.
     pub fn spawn_vital(&self, task: impl Future<Output = ()> + 'static) {
-        self.executor.spawn(task).detach();
+        let guarded = AssertUnwindSafe(task).catch_unwind();
+        self.spawn(async {
+            if guarded.await.is_err() {
+                std::process::exit(1);
+            }
+        });
     }
 
     /// Remembers a connection that has not registered.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_io::Async;
 use clientmcp_proto::time::Instant;
 
-use crate::shared::Shared;
+use crate::shared::{SCRATCH_BYTES, Shared};
 use crate::timers::Timer;
 
 /// Bytes of a next request that are kept while an answer is being waited for. A peer that pipelines
@@ -81,8 +81,9 @@ impl Socket {
         while pipelined.len() < PIPELINED_BYTES_MAX {
             match self.try_read(pipelined) {
                 Some(Input::End) => return Poll::Ready(()),
-                Some(_) => {}
-                None => match self.io.poll_readable(cx) {
+                // Less than there was room for is all there is, so that one look is enough mostly.
+                Some(Input::Some(SCRATCH_BYTES)) => {}
+                _ => match self.io.poll_readable(cx) {
                     // Readiness may be old news: look once more before waiting.
                     Poll::Ready(_) => {}
                     Poll::Pending => return Poll::Pending,

@@ -48,7 +48,7 @@ pub(super) fn refusals() -> Vec<Refusal> {
     let names = LogLevel::NAMES;
     let cursor = "`cursor` must be absent: every list is one page and no cursor was given out";
     let boolean = "a member of `notifications` must be true or false";
-    let strings = "`resourceSubscriptions` must be an array of strings";
+    let strings = "`resourceSubscriptions` must be an array of at most 256 strings";
     let level_words = format!("`{level}` must be one of {names}");
     vec![
         // 1: the claim.
