@@ -16,6 +16,8 @@ use clientmcp_proto::time::UnixSeconds;
 use clientmcp_proto::token::{Mint, mint};
 
 use crate::config::{self, Config, ConfigError, Env, Settings};
+#[cfg(feature = "connect")]
+use crate::connect;
 use crate::log;
 use crate::secrets::{self, SecretSource};
 
@@ -36,6 +38,8 @@ enum Command {
     Serve(Box<config::Flags>),
     Token(TokenFlags),
     Secret(SecretFlags),
+    #[cfg(feature = "connect")]
+    Connect(Box<connect::Flags>),
 }
 
 /// print a token for a client or an agent
@@ -109,6 +113,13 @@ fn run() -> Result<ExitCode, ConfigError> {
             log::setup(config.log_format, config.log_level);
             config.fit_to_file_limit();
             crate::serve::run(config).map_err(ConfigError::Unable)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        #[cfg(feature = "connect")]
+        Some(Command::Connect(flags)) => {
+            let config = connect::Config::from_parts(*flags, env)?;
+            log::setup(config.log_format, config.log_level);
+            connect::run(config).map_err(ConfigError::Unable)?;
             Ok(ExitCode::SUCCESS)
         }
         Some(Command::Token(flags)) => {
@@ -280,7 +291,7 @@ mod tests {
 
     #[test]
     fn every_switch_of_the_commands_is_known_to_the_splitter() {
-        for command in ["serve", "token", "secret"] {
+        for command in ["serve", "token", "secret", "connect"] {
             let help = parse(&strings(&[command, "--help"])).err().expect("help").output;
             // "Usage: x [--switch] [--flag <value>]": what stands alone in its brackets is a
             // switch.

@@ -2,12 +2,17 @@
 //!
 //! The rooms stand in a line and use only what is before them: `config`, `log`, `metrics`, `secrets`;
 //! `shared`, `timers`, `socket`; `ticket`, `mailbox`, `stream`; `registry`; `connection`; `http` with
-//! `head`, `http_body`, `call`, `job` and `upgrade`; `listener`; `serve`; `cli`.
+//! `head`, `http_body`, `call`, `job` and `upgrade`; `listener`; `serve`; `cli`. `client`
+//! stands apart: it is the other end of the WebSocket, and knows nothing of the bridge; `connect` uses
+//! it.
 
 mod admission;
 mod call;
 pub mod cli;
+pub mod client;
 pub mod config;
+#[cfg(feature = "connect")]
+pub mod connect;
 mod connection;
 mod demo;
 mod dev;

@@ -30,3 +30,4 @@ pub mod span;
 pub mod sse;
 pub mod time;
 pub mod token;
+pub mod upstream;

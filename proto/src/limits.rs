@@ -163,6 +163,31 @@ pub const SILENT_AFTER: Duration = Duration::from_secs(90);
 /// sees the close and not a reset.
 pub const LINGER: Duration = Duration::from_secs(2);
 
+/// First ceiling of the random wait before a client dials again; it doubles with each failure.
+pub const RECONNECT_MIN: Duration = Duration::from_millis(500);
+
+/// Highest ceiling of that wait. 30 s: a bridge that comes back is found within half a minute, and a
+/// hundred thousand clients that wait for it dial 7,000 times a second at most.
+pub const RECONNECT_MAX: Duration = Duration::from_secs(30);
+
+/// How long a client has to have been online for its next wait to begin at `RECONNECT_MIN` again.
+/// 5 s: a bridge that takes a client in and drops it at once is not a bridge that works.
+pub const ONLINE_RESET: Duration = Duration::from_secs(5);
+
+/// How long a bridge may stay silent after a client's ping. After it the client dials again.
+pub const PONG_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long dialling may take: name, TCP, TLS and handshake together. After it the client waits and
+/// tries again.
+pub const DIAL_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Longest time before its `exp` that a client asks for a fresh token; a fifth of what is left of the
+/// token's life if that is less.
+pub const RENEW_BEFORE: Duration = Duration::from_secs(300);
+
+/// How long a handler whose call was cancelled may go on to clean up. After it its future is dropped.
+pub const CLEAN_UP: Duration = Duration::from_secs(5);
+
 /// How long a call may stay without an answer before its response becomes an event stream, and how
 /// often a comment is written there.
 /// 1 s: agents' HTTP libraries give up on headers after 5 s at the earliest.

@@ -271,10 +271,10 @@ impl Drop for Bridge {
 /// A shell that reads from a pipe of ours and kills `pid` when the pipe ends. It needs no `unsafe`,
 /// and it works when this process is killed; a parent-death signal would go off when the spawning
 /// *thread* ends.
-struct Watchdog(Child);
+pub struct Watchdog(Child);
 
 impl Watchdog {
-    fn over(pid: u32) -> Watchdog {
+    pub fn over(pid: u32) -> Watchdog {
         let script = format!("read _; kill -9 {pid} 2>/dev/null");
         let child = Command::new("/bin/sh")
             .args(["-c", &script])

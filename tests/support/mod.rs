@@ -18,7 +18,7 @@ mod tokens;
 
 pub use agent::{Agent, Answer, Era, MODERN, version_meta};
 pub use app::{App, Call, Hands, Reply};
-pub use bridge::Bridge;
+pub use bridge::{Bridge, Watchdog};
 pub use client::{Client, Heard, tool, with_type};
 pub use http::{Framing, Http, Request, Response, Trouble};
 pub use raw_client::{BINARY, CLOSE, CONTINUATION, Frame, PING, PONG, RawClient, TEXT};

@@ -462,7 +462,10 @@ fn what_the_bridge_says_is_what_the_client_reads() {
     );
     let text = registered(&client_id, &refused);
     let list = r#"[{"path":"tools[2].name","message":"is \"taken\""},{"path":"prompts[0]","message":"must be an object, not null"}]"#;
-    assert_eq!(client::read(&text), Some(Message::Registered { refused: list }));
+    assert_eq!(
+        client::read(&text),
+        Some(Message::Registered { refused: list, ping_every: crate::limits::PING_INTERVAL })
+    );
     let text = cancel(CallId(7), "the agent \"hung up\"");
     let reason = "the agent \"hung up\"".into();
     assert_eq!(client::read(&text), Some(Message::Cancel { id: "c7".into(), reason }));
@@ -471,7 +474,10 @@ fn what_the_bridge_says_is_what_the_client_reads() {
     let expected = r#"{"type":"fault","code":4400,"message":"no \"array\"","path":"tools"}"#;
     assert_eq!(text, expected);
     let message = "no \"array\"".into();
-    assert_eq!(client::read(&text), Some(Message::Fault { code: 4400, message }));
+    assert_eq!(
+        client::read(&text),
+        Some(Message::Fault { code: 4400, message, path: Some("tools".into()) })
+    );
     assert_eq!(
         fault(&Close::Silent(90)),
         r#"{"type":"fault","code":4408,"message":"nothing was heard for 90 s"}"#
