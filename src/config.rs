@@ -257,6 +257,21 @@ impl Config {
         })
     }
 
+    /// The defaults, for a bridge inside another program: these secrets (separated as in
+    /// `CLIENTMCP_SECRET`) and these addresses. Its fields are there to be changed.
+    ///
+    /// # Errors
+    /// One sentence when an address cannot be read; a secret is looked at when the bridge is bound.
+    pub fn with_secret<'a>(
+        secret: &str,
+        listen: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Config, String> {
+        let listen = listen.into_iter().map(str::to_owned).collect();
+        let flags = Flags { listen, ..Flags::default() };
+        let env = |name: &str| (name == "CLIENTMCP_SECRET").then(|| secret.to_owned());
+        Config::from_parts(flags, &env).map_err(|error| error.to_string())
+    }
+
     /// Raises the process's soft file limit to the hard one and lowers `clients_max` to what then
     /// fits. Call once, before the first socket.
     pub fn fit_to_file_limit(&mut self) {

@@ -47,7 +47,8 @@ pub struct Shared {
     pub answering: Cell<usize>,
     /// Open connections by peer address, counted only when they are limited.
     pub by_address: RefCell<HashMap<IpAddr, usize>>,
-    executor: Rc<LocalExecutor<'static>>,
+    /// Weak, because the tasks hold on to this.
+    executor: Weak<LocalExecutor<'static>>,
     started: std::time::Instant,
     next_call: Cell<u64>,
 }
@@ -57,7 +58,7 @@ impl Shared {
         config: Config,
         secrets: Secrets,
         registry: flume::Sender<Request>,
-        executor: Rc<LocalExecutor<'static>>,
+        executor: &Rc<LocalExecutor<'static>>,
     ) -> Rc<Shared> {
         Rc::new(Shared {
             config,
@@ -72,7 +73,7 @@ impl Shared {
             lingering: Cell::new(0),
             answering: Cell::new(0),
             by_address: RefCell::default(),
-            executor,
+            executor: Rc::downgrade(executor),
             started: std::time::Instant::now(),
             next_call: Cell::new(1),
         })
@@ -82,16 +83,18 @@ impl Shared {
     /// its connection and nobody else anything: the executor keeps the panic to the task, and the hook of
     /// `serve` has said where.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        self.executor.spawn(task).detach();
+        if let Some(executor) = self.executor.upgrade() {
+            executor.spawn(task).detach();
+        }
     }
 
-    /// Starts a task that everyone depends on: when it panics, the process ends, because a bridge without
-    /// a registry would look alive and serve nobody.
-    pub fn spawn_vital(&self, task: impl Future<Output = ()> + 'static) {
+    /// Starts a task that everyone depends on: when it panics, `failed` is told and the bridge ends,
+    /// because one without a registry would look alive and serve nobody.
+    pub fn spawn_vital(&self, task: impl Future<Output = ()> + 'static, failed: flume::Sender<()>) {
         let guarded = AssertUnwindSafe(task).catch_unwind();
-        self.spawn(async {
+        self.spawn(async move {
             if guarded.await.is_err() {
-                std::process::exit(1);
+                failed.send(()).ok();
             }
         });
     }
