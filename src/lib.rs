@@ -30,6 +30,8 @@ mod registry;
 pub mod secrets;
 pub mod serve;
 mod shared;
+#[cfg(test)]
+mod simulation;
 mod socket;
 mod stream;
 mod ticket;
