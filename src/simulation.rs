@@ -121,8 +121,8 @@ struct Scene {
     waiting: HashSet<String>,
     /// Request IDs that agents took back by notification: of which client.
     taken_back: BTreeSet<(usize, u64)>,
-    /// Questions that agents were asked, so that others may try to answer them.
-    questions: Vec<String>,
+    /// Questions that agents were asked, and of which client, so that others may try to answer them.
+    questions: Vec<(usize, String)>,
     /// Times that a stream was told of changes.
     changes: u64,
 }

@@ -112,15 +112,16 @@ impl Agent {
                 let cancel = Cancel { request, session: self.session.clone() };
                 scene.shared.tell(Request::Cancel(scene.ids[self.client].clone(), cancel));
             }
-            // Answers a question that the agent of another client was asked.
+            // An agent of another client tries to answer a question it was not asked.
             _ if !scene.questions.is_empty() => {
                 let at = scene.random.below(scene.questions.len());
-                let id = scene.questions[at].clone();
-                let client_id = scene.ids[0].clone();
-                if id.starts_with('1') {
-                    let (id, result) = (id[1..].to_owned(), Ok(r#"{"for":"nobody"}"#.to_owned()));
-                    scene.shared.tell(Request::Deliver { client_id, id, result });
-                }
+                let (client, id) = scene.questions[at].clone();
+                let (client_id, result) = (scene.ids[1 - client].clone(), r#"{"for":"nobody"}"#);
+                scene.shared.tell(Request::Deliver {
+                    client_id,
+                    id,
+                    result: Ok(result.to_owned()),
+                });
             }
             _ => {}
         }
@@ -156,7 +157,7 @@ impl Agent {
                 for question in questions {
                     self.owns(&question)?;
                     let id = question.split('"').nth(7).unwrap_or_default().to_owned();
-                    scene.questions.push(format!("{}{id}", self.client));
+                    scene.questions.push((self.client, id.clone()));
                     if !scene.random.one_in(5) {
                         self.asked.push_back((now + scene.random.delay(), id));
                     }
