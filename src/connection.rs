@@ -89,6 +89,8 @@ pub async fn refuse(socket: Socket, close: Close) {
 struct Connection {
     socket: Socket,
     client_id: ClientId,
+    /// The token's own name, by which it can be revoked.
+    jti: Option<Box<str>>,
     mailbox: Rc<Mailbox>,
     channel: Channel<Rc<Ticket>>,
     /// Only while something is unfinished: half a message read, or bytes not written.
@@ -116,6 +118,7 @@ impl Connection {
             channel: Channel::new(shared.now(), claims.ends_at()),
             timer: Timer::new(shared.clone()),
             client_id: claims.client_id,
+            jti: claims.jti,
             mailbox,
             context: None,
             boundary: Boundary::default(),
@@ -336,6 +339,7 @@ impl Connection {
             return Err(Ended::Closing(Close::BadToken(what.into())));
         }
         self.channel.renew(claims.ends_at());
+        self.jti = claims.jti;
         Ok(())
     }
 
@@ -346,6 +350,12 @@ impl Connection {
             && let Some(item) = self.mailbox.pop()
         {
             match item {
+                Item::CheckToken => {
+                    let revoked = self.shared().revoked();
+                    if revoked.covers_token(&self.client_id, self.jti.as_deref()) {
+                        return Err(Ended::Closing(Close::BadToken("token revoked".into())));
+                    }
+                }
                 Item::Joined { refused } => {
                     self.joining = false;
                     self.send(channel::registered(&self.client_id, &refused).into())?;
