@@ -41,7 +41,7 @@ pub fn judge(
             .with("Connection", "Upgrade"));
     }
     // What is a body to one reader would be WebSocket frames to another.
-    if head.frame.body != BodyKind::None {
+    if !matches!(head.frame.body, BodyKind::None | BodyKind::Length(0)) {
         return Err(Response::text(400, "An upgrade has no body."));
     }
     if head.field("sec-websocket-version").as_deref() != Some("13") {

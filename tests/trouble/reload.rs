@@ -175,3 +175,28 @@ fn revoked_tokens_are_refused_and_their_sockets_closed() {
     bridge.await_log("the old list stays", SOON);
     assert_eq!(ping(&named(&id, "agent", "a2")), 401);
 }
+
+#[test]
+fn a_pipe_in_the_files_place_holds_nobody_up() {
+    let file = SecretFile::with(&format!("{FIRST}\n"));
+    let bridge = bridge_with(&file);
+    let desk = Desk::on(&bridge);
+    assert_eq!(status(&desk, FIRST), 200);
+    std::fs::remove_file(&file.0).expect("it is there");
+    let made = std::process::Command::new("mkfifo").arg(&file.0).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo makes a pipe");
+    bridge.signal(Signal::HUP);
+    let line = bridge.await_log("regular file", Duration::from_secs(3));
+    assert!(line.contains("--secret-file") && line.contains(file.path()), "{line}");
+    let asked = std::time::Instant::now();
+    assert_eq!(status(&desk, FIRST), 200, "the old one is in place");
+    assert!(asked.elapsed() < Duration::from_secs(1), "at once: {:?}", asked.elapsed());
+
+    // And once it is a file again, it is read again.
+    std::fs::remove_file(&file.0).expect("it is there");
+    file.says(SECOND);
+    bridge.signal(Signal::HUP);
+    eventually("the second is taken", Duration::from_secs(3), || {
+        (status(&desk, SECOND) == 200).then_some(())
+    });
+}
