@@ -188,7 +188,7 @@ fn an_agent_that_takes_nothing_of_its_answer_is_dropped_after_the_body_timeout()
         client.answers(&call.id, &result);
         std::thread::sleep(Duration::from_millis(500));
         assert!(bridge.open_files() > before, "{accept}: it may stall for a second");
-        crate::support::eventually("the connection is dropped", Duration::from_secs(4), || {
+        crate::support::eventually("the connection is dropped", crate::support::SOON, || {
             (bridge.open_files() <= before).then_some(())
         });
         let took = answered.elapsed();
