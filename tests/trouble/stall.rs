@@ -182,10 +182,19 @@ fn an_agent_that_takes_nothing_of_its_answer_is_dropped_after_the_body_timeout()
     let result = format!(r#"{{"x":"{}"}}"#, "z".repeat((4 << 20) - 1000));
     let before = bridge.open_files();
     for accept in ["application/json", "text/event-stream"] {
-        let stalled = desk.begin(&Ask::call_old("1", "add", "{}").header("Accept", accept));
-        let call = client.call();
+        // Together more than the kernel takes for a reader that does not read.
+        let call = |id| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"add"}}}}"#
+            )
+        };
+        let batch = format!("[{},{},{},{}]", call(1), call(2), call(3), call(4));
+        let stalled = desk.begin(&Ask::post(&batch).header("Accept", accept));
+        let calls = [client.call(), client.call(), client.call(), client.call()];
         let answered = Instant::now();
-        client.answers(&call.id, &result);
+        for call in &calls {
+            client.answers(&call.id, &result);
+        }
         std::thread::sleep(Duration::from_millis(500));
         assert!(bridge.open_files() > before, "{accept}: it may stall for a second");
         crate::support::eventually("the connection is dropped", crate::support::SOON, || {
