@@ -11,7 +11,7 @@ test: # runs all tests, after installing the agents that some of them drive
 	@sh tests/agents/install.sh
 	@sh tests/browser/install.sh
 	@sh tests/proxy/install.sh
-	cargo test --workspace --no-fail-fast
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-8} cargo test --workspace --no-fail-fast
 
 lint: # checks the format, clippy's lints, the dependency rule and what proto promises
 	cargo fmt --all --check

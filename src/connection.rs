@@ -6,14 +6,11 @@
 //! when is `proto::channel`'s decision.
 
 use std::future::{Future, poll_fn};
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::io::{ErrorKind, Read};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use async_tungstenite::tungstenite::protocol::frame::CloseFrame;
-use async_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use async_tungstenite::tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
+use async_tungstenite::tungstenite::protocol::WebSocketContext;
 use async_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use clientmcp_proto::channel::{self, Channel, Step, Tick};
 use clientmcp_proto::client_id::ClientId;
@@ -35,17 +32,15 @@ use crate::ticket::{Reply, Ticket};
 use crate::timers::Timer;
 use crate::upgrade;
 
+mod wire;
+
+use wire::{Wire, context, say_goodbye};
+
 /// Reads in one turn before the other tasks get theirs.
 const READS_PER_TURN: usize = 16;
 
 /// Turns before the other tasks get theirs.
 const TURNS: usize = 4;
-
-/// Bytes that a context collects before it writes by itself; one flush per drained mailbox is the rule.
-const WRITE_BUFFER_BYTES: usize = 64 << 10;
-
-/// What a context reads at a time.
-const READ_BUFFER_BYTES: usize = 8 << 10;
 
 /// How a connection came to its end.
 enum Ended {
@@ -94,6 +89,8 @@ pub async fn refuse(socket: Socket, close: Close) {
 struct Connection {
     socket: Socket,
     client_id: ClientId,
+    /// The token's own name, by which it can be revoked.
+    jti: Option<Box<str>>,
     mailbox: Rc<Mailbox>,
     channel: Channel<Rc<Ticket>>,
     /// Only while something is unfinished: half a message read, or bytes not written.
@@ -121,6 +118,7 @@ impl Connection {
             channel: Channel::new(shared.now(), claims.ends_at()),
             timer: Timer::new(shared.clone()),
             client_id: claims.client_id,
+            jti: claims.jti,
             mailbox,
             context: None,
             boundary: Boundary::default(),
@@ -341,6 +339,7 @@ impl Connection {
             return Err(Ended::Closing(Close::BadToken(what.into())));
         }
         self.channel.renew(claims.ends_at());
+        self.jti = claims.jti;
         Ok(())
     }
 
@@ -351,6 +350,12 @@ impl Connection {
             && let Some(item) = self.mailbox.pop()
         {
             match item {
+                Item::CheckToken => {
+                    let revoked = self.shared().revoked();
+                    if revoked.covers_token(&self.client_id, self.jti.as_deref()) {
+                        return Err(Ended::Closing(Close::BadToken("token revoked".into())));
+                    }
+                }
                 Item::Joined { refused } => {
                     self.joining = false;
                     self.send(channel::registered(&self.client_id, &refused).into())?;
@@ -501,87 +506,11 @@ impl Connection {
     }
 }
 
-fn context() -> WebSocketContext {
-    let config = WebSocketConfig::default()
-        .read_buffer_size(READ_BUFFER_BYTES)
-        .write_buffer_size(WRITE_BUFFER_BYTES)
-        .max_message_size(Some(limits::MESSAGE_BYTES_MAX))
-        .max_frame_size(Some(limits::MESSAGE_BYTES_MAX));
-    WebSocketContext::new(Role::Server, Some(config))
-}
-
 fn ended_by(error: Error) -> Ended {
     match error {
         Error::Capacity(_) => Ended::Closing(Close::TooLarge),
         Error::Protocol(_) => Ended::Closing(Close::Protocol),
         Error::Utf8(_) => Ended::Closing(Close::NotUtf8),
         _ => Ended::Lost,
-    }
-}
-
-/// The socket as a context sees it: reads come from what was received, writes go out at once.
-struct Wire<'a, 'b> {
-    input: &'a mut &'b [u8],
-    output: &'a TcpStream,
-    sent: u64,
-}
-
-impl Read for Wire<'_, '_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.input.is_empty() {
-            return Err(ErrorKind::WouldBlock.into());
-        }
-        self.input.read(buffer)
-    }
-}
-
-impl Write for Wire<'_, '_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.output.write(bytes)?;
-        self.sent += count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Says why and closes; whether that could be written. The client must be given time to read it, so that
-/// one in the middle of a large message sees the close code and not a reset. `context` may hold the end
-/// of a message that is half written.
-async fn say_goodbye(
-    socket: &Socket,
-    context: Option<Box<WebSocketContext>>,
-    close: Close,
-) -> bool {
-    let mut context = context.unwrap_or_else(|| Box::new(self::context()));
-    let mut memory = InMemory(Vec::new());
-    let fault = (close.code() >= 4000).then(|| Message::text(channel::fault(&close)));
-    let frame = CloseFrame { code: CloseCode::from(close.code()), reason: close.reason().into() };
-    // Writing to memory cannot fail; a context refuses only after a close, and then one is on its way.
-    if let Some(fault) = fault {
-        context.write(&mut memory, fault).ok();
-    }
-    context.close(&mut memory, Some(frame)).ok();
-    socket.write(&[&memory.0]).await.is_ok()
-}
-
-/// Collects what a context writes.
-struct InMemory(Vec<u8>);
-
-impl Read for InMemory {
-    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-        Err(ErrorKind::WouldBlock.into())
-    }
-}
-
-impl Write for InMemory {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

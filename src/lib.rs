@@ -2,11 +2,12 @@
 //!
 //! The rooms stand in a line and use only what is before them: `config`, `log`, `metrics`, `secrets`;
 //! `shared`, `timers`, `socket`; `ticket`, `mailbox`, `stream`; `registry`; `connection`; `http` with
-//! `head`, `http_body`, `call`, `job` and `upgrade`; `listener`; `serve`; `cli`. `client`
+//! `head`, `http_body`, `call`, `job` and `upgrade`; `listener`; `bridge`; `serve`; `cli`. `client`
 //! stands apart: it is the other end of the WebSocket, and knows nothing of the bridge; `connect` uses
 //! it.
 
 mod admission;
+mod bridge;
 mod call;
 pub mod cli;
 pub mod client;
@@ -25,6 +26,7 @@ pub mod log;
 mod mailbox;
 pub mod metrics;
 mod registry;
+mod revoked;
 pub mod secrets;
 pub mod serve;
 mod shared;
@@ -33,3 +35,5 @@ mod stream;
 mod ticket;
 mod timers;
 mod upgrade;
+
+pub use bridge::{Bridge, Control};

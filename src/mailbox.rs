@@ -16,6 +16,8 @@ use clientmcp_proto::offer::Refused;
 use crate::ticket::Ticket;
 
 pub enum Item {
+    /// Look whether the token has been revoked.
+    CheckToken,
     /// The registry took a register; tell the client.
     Joined {
         refused: Vec<Refused>,

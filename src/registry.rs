@@ -15,7 +15,7 @@ use clientmcp_proto::agent::{Cancel, Memory, View};
 use clientmcp_proto::client_id::ClientId;
 use clientmcp_proto::fault::{Close, Fault, Trouble};
 use clientmcp_proto::limits;
-use clientmcp_proto::mcp::{Changes, Era, LogLevel};
+use clientmcp_proto::mcp::{Changes, Era};
 use clientmcp_proto::offer::{List, Offer, Refused};
 use clientmcp_proto::time::Instant;
 
@@ -25,6 +25,10 @@ use crate::shared::Shared;
 use crate::stream::{End, Slot};
 use crate::ticket::{Reply, Ticket};
 use crate::timers::Timer;
+
+mod sessions;
+
+use sessions::Sessions;
 
 pub enum Request {
     /// What does this client offer? `memory` is kept for the session, if it names one.
@@ -80,6 +84,8 @@ pub enum Request {
         mailbox: Rc<Mailbox>,
         unsent: Vec<Rc<Ticket>>,
     },
+    /// The list of revoked tokens changed: every connection looks whether its own is on it.
+    CheckTokens,
     /// Stopping, first: what still runs is told that the bridge stops.
     EndCalls,
     /// Stopping, then: every client is told to come back later.
@@ -244,6 +250,11 @@ impl Registry {
             Request::Join(join) => self.join(*join),
             Request::Leave { client_id, mailbox, unsent } => {
                 self.leave(client_id, &mailbox, unsent);
+            }
+            Request::CheckTokens => {
+                for mailbox in self.clients.values().filter_map(Entry::mailbox) {
+                    mailbox.push(Item::CheckToken);
+                }
             }
             Request::EndCalls => self.end_calls(),
             Request::EndClients => {
@@ -633,98 +644,4 @@ fn hash(offer: &Offer) -> u64 {
     let mut hasher = DefaultHasher::new();
     offer.hash(&mut hasher);
     hasher.finish()
-}
-
-/// The two things a 2025-era session may ask to be remembered. Bounded in number and in bytes; lost with
-/// the bridge.
-#[derive(Default)]
-struct Sessions {
-    known: HashMap<SessionKey, Session>,
-    /// Oldest first.
-    order: VecDeque<SessionKey>,
-    /// Of all IDs and URIs.
-    bytes: usize,
-}
-
-type SessionKey = (ClientId, Box<str>);
-
-#[derive(Default)]
-struct Session {
-    level: Option<LogLevel>,
-    uris: BTreeSet<Box<str>>,
-}
-
-impl Session {
-    fn bytes(&self, key: &SessionKey) -> usize {
-        key.1.len() + self.uris.iter().map(|uri| uri.len()).sum::<usize>()
-    }
-}
-
-impl Sessions {
-    /// Whether there was room.
-    fn remember(&mut self, key: SessionKey, memory: Memory) -> bool {
-        if !self.known.contains_key(&key) {
-            if matches!(memory, Memory::Unsubscribe(_))
-                || key.1.len() > limits::SESSION_ID_BYTES_MAX
-            {
-                // Nothing to forget; and no ID of ours is that long, so nobody relies on it.
-                return true;
-            }
-            self.bytes += key.1.len();
-            self.known.insert(key.clone(), Session::default());
-            self.order.push_back(key.clone());
-        }
-        let Some(session) = self.known.get_mut(&key) else { return false };
-        match memory {
-            Memory::Level(level) => session.level = Some(level),
-            Memory::Subscribe(uri) => {
-                let full = session.uris.len() >= limits::SUBSCRIPTIONS_MAX;
-                if full && !session.uris.contains(&uri) {
-                    return false;
-                }
-                let bytes = uri.len();
-                if session.uris.insert(uri) {
-                    self.bytes += bytes;
-                }
-            }
-            Memory::Unsubscribe(uri) => {
-                if session.uris.remove(&uri) {
-                    self.bytes -= uri.len();
-                }
-            }
-        }
-        while (self.known.len() > limits::SESSIONS_MAX || self.bytes > limits::SESSIONS_BYTES_MAX)
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.drop(&oldest);
-        }
-        true
-    }
-
-    fn level(&self, client_id: &ClientId, session: &str) -> Option<LogLevel> {
-        self.get(client_id, session)?.level
-    }
-
-    fn subscribed(&self, client_id: &ClientId, session: &str, uri: &str) -> bool {
-        self.get(client_id, session).is_some_and(|session| session.uris.contains(uri))
-    }
-
-    fn get(&self, client_id: &ClientId, session: &str) -> Option<&Session> {
-        if self.known.is_empty() {
-            return None;
-        }
-        self.known.get(&(client_id.clone(), session.into()))
-    }
-
-    fn forget(&mut self, key: &SessionKey) {
-        if self.drop(key) {
-            self.order.retain(|other| other != key);
-        }
-    }
-
-    fn drop(&mut self, key: &SessionKey) -> bool {
-        let Some(session) = self.known.remove(key) else { return false };
-        self.bytes -= session.bytes(key);
-        true
-    }
 }

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clientmcp_proto::channel::CallId;
 use clientmcp_proto::time::{Instant, UnixSeconds};
-use clientmcp_proto::token::Secrets;
+use clientmcp_proto::token::{self, Claims, Secrets};
 use smol::LocalExecutor;
 use smol::future::FutureExt;
 
@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::registry::Request;
+use crate::revoked::Revoked;
 use crate::timers::Timers;
 
 /// How much one read from a socket may bring, in bytes. One buffer of this size serves every
@@ -30,6 +31,7 @@ pub const SCRATCH_BYTES: usize = 64 << 10;
 pub struct Shared {
     pub config: Config,
     pub secrets: RefCell<Rc<Secrets>>,
+    pub revoked: RefCell<Rc<Revoked>>,
     pub metrics: Metrics,
     pub timers: Timers,
     pub registry: flume::Sender<Request>,
@@ -47,7 +49,8 @@ pub struct Shared {
     pub answering: Cell<usize>,
     /// Open connections by peer address, counted only when they are limited.
     pub by_address: RefCell<HashMap<IpAddr, usize>>,
-    executor: Rc<LocalExecutor<'static>>,
+    /// Weak, because the tasks hold on to this.
+    executor: Weak<LocalExecutor<'static>>,
     started: std::time::Instant,
     next_call: Cell<u64>,
 }
@@ -56,12 +59,14 @@ impl Shared {
     pub fn new(
         config: Config,
         secrets: Secrets,
+        revoked: Revoked,
         registry: flume::Sender<Request>,
-        executor: Rc<LocalExecutor<'static>>,
+        executor: &Rc<LocalExecutor<'static>>,
     ) -> Rc<Shared> {
         Rc::new(Shared {
             config,
             secrets: RefCell::new(Rc::new(secrets)),
+            revoked: RefCell::new(Rc::new(revoked)),
             metrics: Metrics::default(),
             timers: Timers::default(),
             registry,
@@ -72,7 +77,7 @@ impl Shared {
             lingering: Cell::new(0),
             answering: Cell::new(0),
             by_address: RefCell::default(),
-            executor,
+            executor: Rc::downgrade(executor),
             started: std::time::Instant::now(),
             next_call: Cell::new(1),
         })
@@ -82,16 +87,18 @@ impl Shared {
     /// its connection and nobody else anything: the executor keeps the panic to the task, and the hook of
     /// `serve` has said where.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        self.executor.spawn(task).detach();
+        if let Some(executor) = self.executor.upgrade() {
+            executor.spawn(task).detach();
+        }
     }
 
-    /// Starts a task that everyone depends on: when it panics, the process ends, because a bridge without
-    /// a registry would look alive and serve nobody.
-    pub fn spawn_vital(&self, task: impl Future<Output = ()> + 'static) {
+    /// Starts a task that everyone depends on: when it panics, `failed` is told and the bridge ends,
+    /// because one without a registry would look alive and serve nobody.
+    pub fn spawn_vital(&self, task: impl Future<Output = ()> + 'static, failed: flume::Sender<()>) {
         let guarded = AssertUnwindSafe(task).catch_unwind();
-        self.spawn(async {
+        self.spawn(async move {
             if guarded.await.is_err() {
-                std::process::exit(1);
+                failed.send(()).ok();
             }
         });
     }
@@ -116,6 +123,22 @@ impl Shared {
 
     pub fn secrets(&self) -> Rc<Secrets> {
         self.secrets.borrow().clone()
+    }
+
+    pub fn revoked(&self) -> Rc<Revoked> {
+        self.revoked.borrow().clone()
+    }
+
+    /// What a token says, if it counts: signed with one of the secrets, in its time, and not revoked.
+    /// Otherwise why not, in words for its bearer.
+    pub fn verify(&self, token: &str) -> Result<Claims, String> {
+        let audience = self.config.audience.as_deref();
+        let claims = token::verify(token, &self.secrets(), audience, self.wall());
+        let claims = claims.map_err(|error| error.to_string())?;
+        match self.revoked().covers(&claims) {
+            true => Err("token revoked".to_owned()),
+            false => Ok(claims),
+        }
     }
 
     pub fn next_call_id(&self) -> CallId {

@@ -3,8 +3,10 @@
 //! Knows the names, texts and shapes that the suite's scenarios ask for, and that a client speaks
 //! only the 2026 shapes: it asks for input with `input_required` and keeps nothing between rounds
 //! (what it must remember is in the signed `requestState`). Turning that into 2025-era requests is
-//! the bridge's work. From here go to `app`, which carries it, and to `tests/conformance.rs`.
+//! the bridge's work. From here go to `carrier`, which connects it, and to `tests/conformance.rs`.
 
+#[path = "everything/carrier.rs"]
+mod carrier;
 #[path = "everything/content.rs"]
 mod content;
 
@@ -15,9 +17,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value, json};
 use sha2::Sha256;
 
+use carrier::{Behaviour, Behaviours, Call, Hands, Reply, Running};
 use content::{PNG, named};
 
-use super::support::{App, Bridge, Call, Hands, Reply, tool, with_type};
+use super::support::{Bridge, tool};
 
 /// A WAV file without a sample.
 const WAV: &str = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=";
@@ -25,33 +28,33 @@ const WAV: &str = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 const STATE_KEY: &[u8] = b"the suite's own application, any instance of it";
 
 /// A tool's definition, and what it does when called.
-type Tool = (Value, Box<dyn Fn(&Call, &Hands) -> Reply + Send + Sync>);
+type Tool = (Value, Behaviour);
 
 /// Everything the suite asks for, connected and answering.
-pub fn start(bridge: &Bridge, client_id: &str) -> App {
+pub fn start(bridge: &Bridge, client_id: &str) -> Running {
     let mut tools: Vec<Tool> =
         [plain(), notifying(), asking(), asking_again()].into_iter().flatten().collect();
-    let members = json!({
+    let mut members = json!({
         "server": {"name": "everything", "version": "1.0.0"},
         "instructions": "Made for the official conformance suite.",
         "prompts": content::prompts(),
         "resources": content::resources(),
         "resourceTemplates": content::resource_templates(),
-        "completions": true,
-        "subscribe": true,
     });
     tools.extend(changing(&members, &tools));
-    let Value::Object(members) = members else { unreachable!("made as an object above") };
-    let described = App::described()
-        .on("prompts/get", |call, _| content::prompt(call))
-        .on("resources/read", |call, _| content::resource(call))
-        .on("completion/complete", |call, _| content::completion(call));
-    let described =
-        members.into_iter().fold(described, |app, (name, value)| app.offering(&name, value));
-    let described = tools
-        .into_iter()
-        .fold(described, |app, (definition, behaviour)| app.tool_defined(definition, behaviour));
-    described.start(bridge, client_id)
+    let definitions = tools.iter().map(|(definition, _)| definition.clone());
+    members["tools"] = definitions.collect();
+    let by_name = tools.into_iter().map(|(definition, behaviour)| {
+        (definition["name"].as_str().expect("a tool has a name").to_owned(), behaviour)
+    });
+    let mut behaviours: Behaviours = by_name.collect();
+    let mut answers = |method: &str, behaviour: fn(&Call) -> Reply| {
+        behaviours.insert(method.to_owned(), Box::new(move |call, _| behaviour(call)));
+    };
+    answers("prompts/get", content::prompt);
+    answers("resources/read", content::resource);
+    answers("completion/complete", content::completion);
+    carrier::start(bridge, client_id, &members, behaviours)
 }
 
 /// A tool that takes any object.
@@ -253,7 +256,7 @@ fn changing(members: &Value, tools: &[Tool]) -> Vec<Tool> {
         does(name, move |_, hands| {
             let mut offer = offer.lock().expect("no panic while held");
             toggle(offer[list].as_array_mut().expect("made as an array"), &definition);
-            hands.send(&with_type("register", offer.clone()));
+            hands.offers(&offer);
             Reply::Text(format!("{list} changed"))
         })
     };

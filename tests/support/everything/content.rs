@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::support::{Call, Reply};
+use super::carrier::{Call, Reply};
 use super::{ask, elicitation, field};
 
 /// One red pixel.
