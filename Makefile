@@ -21,4 +21,18 @@ lint: # checks the format, clippy's lints, the dependency rule and what proto pr
 bench: # measures the bridge in a release build; more flags with ARGS
 	cargo run --release -p clientmcp-bench -- $(ARGS)
 
-.PHONY: help run test lint bench
+RUNS ?= 5000000
+FUZZ = $(or $(TARGET),http1 json token headers channel offer agent mrtr notes)
+# What is found goes to fuzz/target; what is worth keeping is copied to fuzz/corpus, which `make test` replays.
+fuzz: # runs every fuzz target RUNS times, or TIME=60 seconds long; one of them with TARGET=json
+	@command -v cargo-fuzz >/dev/null || { echo "fuzz: cargo-fuzz is missing, installing it"; cargo install cargo-fuzz --locked; }
+	@rustup run nightly rustc --version >/dev/null || { echo "fuzz: libFuzzer needs a nightly compiler: rustup toolchain install nightly"; exit 1; }
+	@for target in $(FUZZ); do \
+		mkdir -p fuzz/target/corpus/$$target && \
+		echo "fuzz: $$target" && \
+		cargo +nightly fuzz run --sanitizer none $$target fuzz/target/corpus/$$target fuzz/corpus/$$target -- \
+			$(if $(TIME),-max_total_time=$(TIME),-runs=$(RUNS)) -max_len=2560 -timeout=10 \
+			-dict=fuzz/words.dict -print_final_stats=1 || exit 1; \
+	done
+
+.PHONY: help run test lint bench fuzz

@@ -2,8 +2,8 @@
 //!
 //! While nothing is under way it holds the bare socket and a few dozen bytes of state: no buffer, no
 //! WebSocket context, no timer of its own. When bytes come or something is to be sent, it makes a context
-//! for the moment, and drops it again at a message boundary with nothing left to write. What may be said
-//! when is `proto::channel`'s decision.
+//! for the moment, and drops it again at a message boundary with nothing left to write. What the messages
+//! mean is `conversation`'s business.
 
 use std::future::{Future, poll_fn};
 use std::io::{ErrorKind, Read};
@@ -12,25 +12,20 @@ use std::task::{Context, Poll};
 
 use async_tungstenite::tungstenite::protocol::WebSocketContext;
 use async_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
-use clientmcp_proto::channel::{self, Channel, Step, Tick};
-use clientmcp_proto::client_id::ClientId;
-use clientmcp_proto::fault::{Close, Trouble};
+use clientmcp_proto::channel::Tick;
+use clientmcp_proto::fault::Close;
 use clientmcp_proto::frames::Boundary;
 use clientmcp_proto::limits;
-use clientmcp_proto::offer::{self, Offer};
 use clientmcp_proto::time::Instant;
 use clientmcp_proto::token::Claims;
 
 use crate::admission::Place;
+use crate::conversation::Conversation;
 use crate::log;
-use crate::mailbox::{Item, Mailbox};
 use crate::metrics::Refusal;
-use crate::registry::{Join, Request};
 use crate::shared::Shared;
 use crate::socket::Socket;
-use crate::ticket::{Reply, Ticket};
 use crate::timers::Timer;
-use crate::upgrade;
 
 mod wire;
 
@@ -88,11 +83,7 @@ pub async fn refuse(socket: Socket, close: Close) {
 
 struct Connection {
     socket: Socket,
-    client_id: ClientId,
-    /// The token's own name, by which it can be revoked.
-    jti: Option<Box<str>>,
-    mailbox: Rc<Mailbox>,
-    channel: Channel<Rc<Ticket>>,
+    conversation: Conversation,
     /// Only while something is unfinished: half a message read, or bytes not written.
     context: Option<Box<WebSocketContext>>,
     boundary: Boundary,
@@ -101,8 +92,6 @@ struct Connection {
     /// Since when it has taken nothing at all.
     stalled: Option<Instant>,
     timer: Timer,
-    /// A register is with the registry, and its answer not written.
-    joining: bool,
     /// What was received and not looked at: behind the handshake, or while reading had to wait.
     unread: Option<Box<[u8]>>,
     place: Place,
@@ -111,20 +100,14 @@ struct Connection {
 impl Connection {
     fn new(socket: Socket, claims: Claims, place: Place) -> Connection {
         let shared = &socket.shared;
-        let mailbox = Rc::default();
         shared.clients.set(shared.clients.get() + 1);
-        shared.met(&mailbox);
         Connection {
-            channel: Channel::new(shared.now(), claims.ends_at()),
+            conversation: Conversation::new(shared, claims),
             timer: Timer::new(shared.clone()),
-            client_id: claims.client_id,
-            jti: claims.jti,
-            mailbox,
             context: None,
             boundary: Boundary::default(),
             blocked: false,
             stalled: None,
-            joining: false,
             unread: None,
             place,
             socket,
@@ -153,7 +136,7 @@ impl Connection {
     fn turn(&mut self) -> Result<(), Ended> {
         self.receive()?;
         self.empty_mailbox()?;
-        if let Some(close) = self.mailbox.closing() {
+        if let Some(close) = self.conversation.mailbox.closing() {
             return Err(Ended::Closing(close));
         }
         self.look_at_clock()?;
@@ -167,25 +150,25 @@ impl Connection {
     /// Who does not read is not read either: every answer would only be one more to keep. And one register
     /// at a time: its answer can be thirty times as long.
     fn may_read(&self) -> bool {
-        !self.blocked && !self.joining
+        !self.blocked && !self.conversation.joining
     }
 
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let shared = self.shared();
-        let mut deadline = self.channel.deadline(shared.now(), shared.wall());
+        let mut deadline = self.conversation.channel.deadline(shared.now(), shared.wall());
         if let Some(since) = self.stalled {
             deadline = deadline.min(since + shared.config.body_timeout);
         }
         let io = if self.blocked {
             self.socket.io.poll_writable(cx).is_ready()
-        } else if self.joining {
+        } else if self.conversation.joining {
             false
         } else if self.unread.is_some() {
             true
         } else {
             self.socket.io.poll_readable(cx).is_ready()
         };
-        if io || self.mailbox.poll(cx, self.blocked).is_ready() {
+        if io || self.conversation.mailbox.poll(cx, self.blocked).is_ready() {
             return Poll::Ready(());
         }
         self.timer.poll(cx, deadline)
@@ -194,7 +177,7 @@ impl Connection {
     // Reading.
 
     fn receive(&mut self) -> Result<(), Ended> {
-        if let Some(unread) = self.unread.take_if(|_| !self.blocked && !self.joining) {
+        if let Some(unread) = self.unread.take_if(|_| !self.blocked && !self.conversation.joining) {
             self.read_messages(&unread)?;
         }
         let shared = self.shared().clone();
@@ -223,7 +206,8 @@ impl Connection {
     /// Takes bytes that came, and whatever messages they complete.
     fn feed(&mut self, bytes: &[u8]) -> Result<(), Ended> {
         self.shared().metrics.channel_received_bytes.add(bytes.len() as u64);
-        self.channel.heard(self.shared().now());
+        let now = self.shared().now();
+        self.conversation.channel.heard(now);
         self.boundary.feed(bytes);
         self.read_messages(bytes)
     }
@@ -266,118 +250,17 @@ impl Connection {
     }
 
     fn text(&mut self, text: Utf8Bytes) -> Result<(), Ended> {
-        match self.channel.text(&text) {
-            Step::Nothing => Ok(()),
-            Step::Pong => self.send(channel::PONG.into()),
-            Step::Register => self.register(&text),
-            Step::Renew(token) => {
-                let token = token.into_owned();
-                self.renew(&token)
-            }
-            Step::Reply { to, outcome } => {
-                to.answer(text, outcome);
-                Ok(())
-            }
-            Step::Note { to, method, params } => {
-                let params = params.map_or("{}", |span| span.of(&text));
-                to.note(&method, params, self.socket.shared.now());
-                Ok(())
-            }
-            Step::Updated { uri } => {
-                let request =
-                    Request::Updated { client_id: self.client_id.clone(), uri: uri.into_owned() };
-                self.shared().tell(request);
-                Ok(())
-            }
-            Step::Close(close) => Err(Ended::Closing(close)),
-        }
-    }
-
-    fn register(&mut self, text: &str) -> Result<(), Ended> {
-        let config = &self.shared().config;
-        let limits = offer::Limits {
-            register_bytes_max: config.register_bytes_max,
-            definitions_max: config.definitions_max,
-        };
-        let (offer, refused) = Offer::check(text, &limits).map_err(|fault| {
-            Ended::Closing(Close::BadMessage { path: fault.path, message: fault.message })
-        })?;
-        if !self.channel.is_registered() {
-            self.shared().metrics.clients.up();
-            self.channel.joined();
-            self.mailbox.registered.set(true);
-        }
-        for refused in &refused {
-            log::limited(
-                "definition-refused",
-                log::Level::Warn,
-                "definition refused",
-                &[
-                    ("client", &self.client_id),
-                    ("path", &refused.path),
-                    ("message", &refused.message),
-                ],
-            );
-        }
-        self.joining = true;
-        self.shared().tell(Request::Join(Box::new(Join {
-            client_id: self.client_id.clone(),
-            mailbox: self.mailbox.clone(),
-            offer,
-            refused,
-        })));
-        Ok(())
-    }
-
-    fn renew(&mut self, token: &str) -> Result<(), Ended> {
-        let claims = upgrade::verify(self.shared(), token).map_err(|close| {
-            // Whatever is wrong with a fresh token, it is the token that is bad.
-            Ended::Closing(Close::BadToken(close.to_string()))
-        })?;
-        if claims.client_id != self.client_id {
-            let what = "the fresh token is for another client ID";
-            return Err(Ended::Closing(Close::BadToken(what.into())));
-        }
-        self.channel.renew(claims.ends_at());
-        self.jti = claims.jti;
-        Ok(())
+        let answer = self.conversation.text(&self.socket.shared, text).map_err(Ended::Closing)?;
+        answer.map_or(Ok(()), |answer| self.send(answer))
     }
 
     // Writing.
 
     fn empty_mailbox(&mut self) -> Result<(), Ended> {
         while !self.blocked
-            && let Some(item) = self.mailbox.pop()
+            && let Some(text) = self.conversation.next()
         {
-            match item {
-                Item::CheckToken => {
-                    let revoked = self.shared().revoked();
-                    if revoked.covers_token(&self.client_id, self.jti.as_deref()) {
-                        return Err(Ended::Closing(Close::BadToken("token revoked".into())));
-                    }
-                }
-                Item::Joined { refused } => {
-                    self.joining = false;
-                    self.send(channel::registered(&self.client_id, &refused).into())?;
-                }
-                Item::Call(ticket) if !ticket.is_open() => {}
-                Item::Call(ticket) => match ticket.message() {
-                    Some(message) => {
-                        ticket.written();
-                        self.channel.called(ticket.id(), ticket);
-                        self.send(message.into())?;
-                    }
-                    None => {
-                        let max = limits::MESSAGE_BYTES_MAX;
-                        ticket.end(Reply::Trouble(Trouble::CallTooLarge(max)));
-                    }
-                },
-                Item::Cancel { id, reason } => {
-                    if self.channel.forget(id).is_some() {
-                        self.send(channel::cancel(id, reason).into())?;
-                    }
-                }
-            }
+            self.send(text)?;
         }
         Ok(())
     }
@@ -385,10 +268,10 @@ impl Connection {
     fn look_at_clock(&mut self) -> Result<(), Ended> {
         let (now, wall) = (self.shared().now(), self.shared().wall());
         if self.stalled.is_some_and(|since| now.since(since) >= self.shared().config.body_timeout) {
-            log::info("client reads nothing", &[("client", &self.client_id)]);
+            log::info("client reads nothing", &[("client", &self.conversation.client_id)]);
             return Err(Ended::Lost);
         }
-        match self.channel.tick(now, wall) {
+        match self.conversation.channel.tick(now, wall) {
             Some(Tick::Ping) => self.write(Message::Ping(Default::default())),
             Some(Tick::Close(close)) => Err(Ended::Closing(close)),
             None => Ok(()),
@@ -468,17 +351,6 @@ impl Connection {
     /// Gives back the calls: those that were written may have run, the others may go elsewhere.
     fn give_back(self, ended: &Ended) -> (Socket, Option<Box<WebSocketContext>>, Place) {
         let shared = self.socket.shared.clone();
-        let unsent = self.mailbox.close().into_iter().filter_map(|item| match item {
-            Item::Call(ticket) if ticket.is_open() => {
-                ticket.unqueue();
-                Some(ticket)
-            }
-            _ => None,
-        });
-        let unsent = unsent.collect();
-        if self.channel.is_registered() {
-            shared.metrics.clients.down();
-        }
         let code = match ended {
             Ended::Closing(close) => close.code(),
             Ended::Closed(code) => *code,
@@ -495,13 +367,13 @@ impl Connection {
         };
         log::info(
             "connection closed",
-            &[("client", &self.client_id), ("code", &code.to_string()), ("reason", &reason)],
+            &[
+                ("client", &self.conversation.client_id),
+                ("code", &code.to_string()),
+                ("reason", &reason),
+            ],
         );
-        for ticket in self.channel.end() {
-            ticket.end(Reply::Trouble(Trouble::MayHaveRun));
-        }
-        let (client_id, mailbox) = (self.client_id, self.mailbox);
-        shared.tell(Request::Leave { client_id, mailbox, unsent });
+        self.conversation.end(&shared);
         (self.socket, self.context, self.place)
     }
 }

@@ -1,10 +1,10 @@
 //! The bridge: everything that waits. What it decides is decided in `clientmcp_proto`.
 //!
 //! The rooms stand in a line and use only what is before them: `config`, `log`, `metrics`, `secrets`;
-//! `shared`, `timers`, `socket`; `ticket`, `mailbox`, `stream`; `registry`; `connection`; `http` with
-//! `head`, `http_body`, `call`, `job` and `upgrade`; `listener`; `bridge`; `serve`; `cli`. `client`
-//! stands apart: it is the other end of the WebSocket, and knows nothing of the bridge; `connect` uses
-//! it.
+//! `shared`, `timers`, `socket`; `ticket`, `mailbox`, `stream`; `registry`; `conversation`, `connection`;
+//! `http` with `head`, `http_body`, `call`, `job` and `upgrade`; `listener`; `bridge`; `serve`; `cli`.
+//! `client` stands apart: it is the other end of the WebSocket, and knows nothing of the bridge;
+//! `connect` uses it.
 
 mod admission;
 mod bridge;
@@ -15,6 +15,7 @@ pub mod config;
 #[cfg(feature = "connect")]
 pub mod connect;
 mod connection;
+mod conversation;
 mod demo;
 mod dev;
 mod head;

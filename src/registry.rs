@@ -253,7 +253,7 @@ impl Registry {
             }
             Request::CheckTokens => {
                 for mailbox in self.clients.values().filter_map(Entry::mailbox) {
-                    mailbox.push(Item::CheckToken);
+                    mailbox.push(Item::CheckToken(self.shared.revoked()));
                 }
             }
             Request::EndCalls => self.end_calls(),

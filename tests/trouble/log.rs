@@ -132,6 +132,11 @@ fn a_refused_token_a_late_call_and_a_full_place_are_one_line_each_however_often(
         assert!(late.finish().tool_error().contains("did not answer"));
     }
 
+    // The log is read by a thread of its own, which may be a little behind.
+    for text in ["token refused", "not answered in time", "--max-calls", "--max-streams"] {
+        bridge.await_log(text, crate::support::SOON);
+    }
+    bridge.await_log("--max-clients", crate::support::SOON);
     let token = lines(&bridge, "WARN", "token refused");
     assert_eq!(token.len(), 1, "{}", bridge.log());
     assert!(token[0].contains("peer=127.0.0.1") && token[0].contains("expired"), "{token:?}");

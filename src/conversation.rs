@@ -1,0 +1,172 @@
+//! One client's conversation without its socket: each message to what it means for the bridge, each wish
+//! of the bridge to the message that tells it.
+//!
+//! What may be said when is `proto::channel`'s decision; here it reaches the tickets and the registry.
+//! `connection` reads and writes the texts, and says when it is over; the simulation does the same
+//! without a network.
+
+use std::rc::Rc;
+
+use async_tungstenite::tungstenite::Utf8Bytes;
+use clientmcp_proto::channel::{self, Channel, Step};
+use clientmcp_proto::client_id::ClientId;
+use clientmcp_proto::fault::{Close, Trouble};
+use clientmcp_proto::limits;
+use clientmcp_proto::offer::{self, Offer};
+use clientmcp_proto::token::Claims;
+
+use crate::log;
+use crate::mailbox::{Item, Mailbox};
+use crate::registry::{Join, Request};
+use crate::shared::Shared;
+use crate::ticket::{Reply, Ticket};
+use crate::upgrade;
+
+pub struct Conversation {
+    pub client_id: ClientId,
+    /// The token's own name, by which it can be revoked.
+    jti: Option<Box<str>>,
+    pub mailbox: Rc<Mailbox>,
+    pub channel: Channel<Rc<Ticket>>,
+    /// A register is with the registry, and its answer not written.
+    pub joining: bool,
+}
+
+impl Conversation {
+    pub fn new(shared: &Shared, claims: Claims) -> Conversation {
+        let mailbox = Rc::default();
+        shared.met(&mailbox);
+        Conversation {
+            channel: Channel::new(shared.now(), claims.ends_at()),
+            client_id: claims.client_id,
+            jti: claims.jti,
+            mailbox,
+            joining: false,
+        }
+    }
+
+    /// Takes a message of the client. What comes back is to be sent at once.
+    pub fn text(&mut self, shared: &Shared, text: Utf8Bytes) -> Result<Option<Utf8Bytes>, Close> {
+        match self.channel.text(&text) {
+            Step::Nothing => {}
+            Step::Pong => return Ok(Some(channel::PONG.into())),
+            Step::Register => self.register(shared, &text)?,
+            Step::Renew(token) => {
+                let token = token.into_owned();
+                self.renew(shared, &token)?;
+            }
+            Step::Reply { to, outcome } => to.answer(text, outcome),
+            Step::Note { to, method, params } => {
+                let params = params.map_or("{}", |span| span.of(&text));
+                to.note(&method, params, shared.now());
+            }
+            Step::Updated { uri } => {
+                let (client_id, uri) = (self.client_id.clone(), uri.into_owned());
+                shared.tell(Request::Updated { client_id, uri });
+            }
+            Step::Close(close) => return Err(close),
+        }
+        Ok(None)
+    }
+
+    fn register(&mut self, shared: &Shared, text: &str) -> Result<(), Close> {
+        let limits = offer::Limits {
+            register_bytes_max: shared.config.register_bytes_max,
+            definitions_max: shared.config.definitions_max,
+        };
+        let (offer, refused) = Offer::check(text, &limits)
+            .map_err(|fault| Close::BadMessage { path: fault.path, message: fault.message })?;
+        if !self.channel.is_registered() {
+            shared.metrics.clients.up();
+            self.channel.joined();
+            self.mailbox.registered.set(true);
+        }
+        for refused in &refused {
+            log::limited(
+                "definition-refused",
+                log::Level::Warn,
+                "definition refused",
+                &[
+                    ("client", &self.client_id),
+                    ("path", &refused.path),
+                    ("message", &refused.message),
+                ],
+            );
+        }
+        self.joining = true;
+        shared.tell(Request::Join(Box::new(Join {
+            client_id: self.client_id.clone(),
+            mailbox: self.mailbox.clone(),
+            offer,
+            refused,
+        })));
+        Ok(())
+    }
+
+    fn renew(&mut self, shared: &Shared, token: &str) -> Result<(), Close> {
+        // Whatever is wrong with a fresh token, it is the token that is bad.
+        let claims =
+            upgrade::verify(shared, token).map_err(|close| Close::BadToken(close.to_string()))?;
+        if claims.client_id != self.client_id {
+            return Err(Close::BadToken("the fresh token is for another client ID".into()));
+        }
+        self.channel.renew(claims.ends_at());
+        self.jti = claims.jti;
+        Ok(())
+    }
+
+    /// The next message to the client; `None` once the mailbox is empty.
+    pub fn next(&mut self) -> Option<Utf8Bytes> {
+        while let Some(item) = self.mailbox.pop() {
+            match item {
+                Item::CheckToken(revoked) => {
+                    if revoked.covers_token(&self.client_id, self.jti.as_deref()) {
+                        self.mailbox.ask_to_close(Close::BadToken("token revoked".into()));
+                    }
+                }
+                Item::Joined { refused } => {
+                    self.joining = false;
+                    return Some(channel::registered(&self.client_id, &refused).into());
+                }
+                Item::Call(ticket) if !ticket.is_open() => {}
+                Item::Call(ticket) => match ticket.message() {
+                    Some(message) => {
+                        ticket.written();
+                        self.channel.called(ticket.id(), ticket);
+                        return Some(message.into());
+                    }
+                    None => {
+                        let max = limits::MESSAGE_BYTES_MAX;
+                        ticket.end(Reply::Trouble(Trouble::CallTooLarge(max)));
+                    }
+                },
+                Item::Cancel { id, reason } => {
+                    if self.channel.forget(id).is_some() {
+                        return Some(channel::cancel(id, reason).into());
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives back the calls: those that were written may have run, the others may go elsewhere.
+    pub fn end(self, shared: &Shared) {
+        let unsent = self.mailbox.close().into_iter().filter_map(|item| match item {
+            Item::Call(ticket) if ticket.is_open() => {
+                ticket.unqueue();
+                Some(ticket)
+            }
+            _ => None,
+        });
+        let unsent = unsent.collect();
+        if self.channel.is_registered() {
+            shared.metrics.clients.down();
+        }
+        for ticket in self.channel.end() {
+            ticket.end(Reply::Trouble(Trouble::MayHaveRun));
+        }
+        let (client_id, mailbox) = (self.client_id, self.mailbox);
+        shared.tell(Request::Leave { client_id, mailbox, unsent });
+    }
+}
