@@ -10,6 +10,7 @@ run: # builds the bridge and serves it, with a demo page; more flags with ARGS='
 test: # runs all tests, after installing the agents that some of them drive
 	@sh tests/agents/install.sh
 	@sh tests/browser/install.sh
+	@sh tests/proxy/install.sh
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-8} cargo test --workspace --no-fail-fast
 
 lint: # checks the format, clippy's lints, the dependency rule and what proto promises
