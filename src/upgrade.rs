@@ -75,6 +75,7 @@ pub fn judge(
     let token = offered.find_map(|protocol| protocol.strip_prefix(BEARER_PREFIX));
     let token = token.map(str::to_owned).or_else(|| bearer(head));
     if crowded {
+        shared.metrics.refusal(Refusal::Address);
         let close = Close::Limit("too many connections from this address; come back later");
         return Ok((accept, Err(close)));
     }
