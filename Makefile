@@ -22,11 +22,13 @@ static: # builds one static binary, and one that only serves, and runs both wher
 	@sh bench/static $$(rustc -vV | sed -n 's/^host: //p') static
 
 RUNS ?= 5000000
+HISTORIES ?= 100000
 FUZZ = $(or $(TARGET),http1 json token headers channel offer agent mrtr notes)
 # What is found goes to fuzz/target; what is worth keeping is copied to fuzz/corpus, which `make test` replays.
-fuzz: # runs every fuzz target RUNS times, or TIME=60 seconds long; one of them with TARGET=json
+fuzz: # runs HISTORIES of the simulation and every fuzz target RUNS times, or TIME=60 seconds long; one with TARGET=json
 	@command -v cargo-fuzz >/dev/null || { echo "fuzz: cargo-fuzz is missing, installing it"; cargo install cargo-fuzz --locked; }
 	@rustup run nightly rustc --version >/dev/null || { echo "fuzz: libFuzzer needs a nightly compiler: rustup toolchain install nightly"; exit 1; }
+	@$(if $(TARGET),,echo "fuzz: $(HISTORIES) histories on a pretend network" && HISTORIES=$(HISTORIES) cargo test --lib simulation)
 	@for target in $(FUZZ); do \
 		mkdir -p fuzz/target/corpus/$$target && \
 		echo "fuzz: $$target" && \

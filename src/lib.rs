@@ -31,6 +31,8 @@ mod revoked;
 pub mod secrets;
 pub mod serve;
 mod shared;
+#[cfg(test)]
+mod simulation;
 mod socket;
 mod stream;
 mod ticket;

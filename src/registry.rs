@@ -132,7 +132,7 @@ pub async fn run(shared: Rc<Shared>, inbox: flume::Receiver<Request>) {
     }
 }
 
-struct Registry {
+pub struct Registry {
     shared: Rc<Shared>,
     started: Instant,
     clients: HashMap<ClientId, Entry>,
@@ -205,7 +205,7 @@ impl Entry {
 }
 
 impl Registry {
-    fn new(shared: Rc<Shared>) -> Registry {
+    pub fn new(shared: Rc<Shared>) -> Registry {
         Registry {
             started: shared.now(),
             shared,
@@ -219,7 +219,7 @@ impl Registry {
         }
     }
 
-    fn handle(&mut self, request: Request) {
+    pub fn handle(&mut self, request: Request) {
         match request {
             Request::Look { client_id, memory, reply } => {
                 let full = memory.is_some_and(|(session, memory)| {
@@ -236,6 +236,7 @@ impl Registry {
                 reply.send(entry.is_some_and(|entry| entry.mailbox().is_some())).ok();
             }
             Request::Expect { ids, ticket } => {
+                self.sweep_at.get_or_insert(self.shared.now() + SWEEP_INTERVAL);
                 let ids = ids.into_iter().enumerate();
                 self.expected.extend(ids.map(|(number, id)| (id, (ticket.clone(), number))));
             }
@@ -422,6 +423,10 @@ impl Registry {
 
     /// The one copy of this offer.
     fn shared_offer(&mut self, offer: Offer) -> Rc<Offer> {
+        if self.offers.len() == self.offers.capacity() {
+            // Those whose last holder was an agent that looked: nobody told the index.
+            self.offers.retain(|_, known| known.strong_count() > 0);
+        }
         let known = self.offers.entry(hash(&offer)).or_default();
         if let Some(known) = known.upgrade().filter(|known| **known == offer) {
             return known;
@@ -525,12 +530,12 @@ impl Registry {
         self.due.insert((at, client_id.clone()));
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         let due = self.due.first().map(|(at, _)| *at);
         due.into_iter().chain(self.sweep_at).min()
     }
 
-    fn tick(&mut self) {
+    pub fn tick(&mut self) {
         let now = self.shared.now();
         while self.due.first().is_some_and(|(at, _)| *at <= now) {
             if let Some((_, client_id)) = self.due.pop_first() {
@@ -540,6 +545,9 @@ impl Registry {
         if self.sweep_at.is_some_and(|at| at <= now) {
             self.sweep_at = None;
             self.expected.retain(|_, (ticket, _)| ticket.strong_count() > 0);
+            if !self.expected.is_empty() {
+                self.sweep_at = Some(now + SWEEP_INTERVAL);
+            }
             self.clients.retain(|_, entry| {
                 if let Some(busy) = entry.busy.as_mut() {
                     busy.running.retain(is_running);
@@ -552,6 +560,13 @@ impl Registry {
                 !entry.is_empty()
             });
         }
+    }
+
+    /// What is kept, but for what sessions asked for: clients, questions to agents, offers.
+    #[cfg(test)]
+    pub fn kept(&self) -> [usize; 3] {
+        let offers = self.offers.values().filter(|offer| offer.strong_count() > 0);
+        [self.clients.len(), self.expected.len(), offers.count()]
     }
 
     /// Does what has become due for one client.

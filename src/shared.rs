@@ -53,6 +53,9 @@ pub struct Shared {
     executor: Weak<LocalExecutor<'static>>,
     started: std::time::Instant,
     next_call: Cell<u64>,
+    /// What the simulation puts in the place of both clocks.
+    #[cfg(test)]
+    pub pretend: Cell<Option<Instant>>,
 }
 
 impl Shared {
@@ -80,6 +83,8 @@ impl Shared {
             executor: Rc::downgrade(executor),
             started: std::time::Instant::now(),
             next_call: Cell::new(1),
+            #[cfg(test)]
+            pretend: Cell::default(),
         })
     }
 
@@ -113,10 +118,18 @@ impl Shared {
     }
 
     pub fn now(&self) -> Instant {
+        #[cfg(test)]
+        if let Some(now) = self.pretend.get() {
+            return now;
+        }
         Instant(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     pub fn wall(&self) -> UnixSeconds {
+        #[cfg(test)]
+        if let Some(now) = self.pretend.get() {
+            return UnixSeconds(now.0 / 1000);
+        }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         UnixSeconds(since.as_secs())
     }

@@ -79,7 +79,7 @@ impl Slot {
     }
 
     /// The notifications that are due, as SSE records.
-    fn take(&self) -> String {
+    pub fn take(&self) -> String {
         let subscription = self.listen.subscription.as_deref();
         let mut events = String::new();
         for method in self.changes.take().methods() {
@@ -93,7 +93,7 @@ impl Slot {
         events
     }
 
-    fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         self.changes.get().is_empty()
             && self.updated.borrow().is_empty()
             && self.end.get().is_none()

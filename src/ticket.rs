@@ -171,8 +171,11 @@ impl Ticket {
         *self.server_info.borrow_mut() = server_info.into();
     }
 
-    /// Puts the call into a client's mailbox.
+    /// Puts the call into a client's mailbox, unless it has ended while it was on its way there.
     pub fn queue(self: &Rc<Self>, mailbox: &Rc<Mailbox>) {
+        if !self.is_open() {
+            return;
+        }
         self.enter(State::Queued(mailbox.clone()));
         mailbox.push(Item::Call(self.clone()));
     }
