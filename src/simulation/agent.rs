@@ -117,8 +117,8 @@ impl Agent {
                 let at = scene.random.below(scene.questions.len());
                 let id = scene.questions[at].clone();
                 let client_id = scene.ids[0].clone();
-                if id.starts_with('1') {
-                    let (id, result) = (id[1..].to_owned(), Ok(r#"{"for":"nobody"}"#.to_owned()));
+                if let Some(id) = id.strip_prefix('1') {
+                    let (id, result) = (id.to_owned(), Ok(r#"{"for":"nobody"}"#.to_owned()));
                     scene.shared.tell(Request::Deliver { client_id, id, result });
                 }
             }
