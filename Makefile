@@ -1,7 +1,7 @@
 # The verbs of ClientMCP. `make` alone lists them; CI calls the same ones.
 
 help: # lists the verbs
-	@sed -n 's/^\([a-z]*\):.*# /make \1	/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*# /make \1	/p' Makefile
 
 run: # builds the bridge and serves it, with a demo page; more flags with ARGS='--listen 127.0.0.1:9000'
 	@cargo build --bin clientmcp
@@ -10,15 +10,16 @@ run: # builds the bridge and serves it, with a demo page; more flags with ARGS='
 test: # runs all tests, after installing the agents that some of them drive
 	@sh tests/agents/install.sh
 	@sh tests/browser/install.sh
-	cargo test --workspace --no-fail-fast
+	@sh tests/proxy/install.sh
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-8} cargo test --workspace --no-fail-fast
 
 lint: # checks the format, clippy's lints, the dependency rule and what proto promises
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	@sh .ci/promises
 
-bench: # measures the bridge in a release build; more flags with ARGS
-	cargo run --release -p clientmcp-bench -- $(ARGS)
+static: # builds one static binary, and one that only serves, and runs both where there is nothing else
+	@sh bench/static $$(rustc -vV | sed -n 's/^host: //p') static
 
 RUNS ?= 5000000
 HISTORIES ?= 100000
@@ -36,4 +37,10 @@ fuzz: # runs HISTORIES of the simulation and every fuzz target RUNS times, or TI
 			-dict=fuzz/words.dict -print_final_stats=1 || exit 1; \
 	done
 
-.PHONY: help run test lint bench fuzz
+static-musl: # the same on musl, where its Rust target is installed
+	@sh bench/static $$(uname -m)-unknown-linux-musl static-musl
+
+bench: static # measures the static bridge against a baseline and a floor; more flags with ARGS
+	cargo run --release -p clientmcp-bench -- --server $${CARGO_TARGET_DIR:-target}/static/clientmcp $(ARGS)
+
+.PHONY: help run test lint static static-musl bench fuzz

@@ -15,6 +15,7 @@ use smol::LocalExecutor;
 use crate::config::Config;
 use crate::listener::Listener;
 use crate::registry::{self, Request};
+use crate::revoked::Revoked;
 use crate::shared::Shared;
 use crate::timers::{self, Timer};
 use crate::{dev, log};
@@ -82,8 +83,8 @@ impl Control {
         self.orders.send(Order::StopAtOnce).ok();
     }
 
-    /// Reads the secrets again from where the configuration says they are; those that cannot be used
-    /// leave the old ones in place.
+    /// Reads the secrets and the revoked tokens again from where the configuration says they are; what
+    /// cannot be used leaves the old in place. Clients whose token is revoked now are closed.
     pub fn reload(&self) {
         self.orders.send(Order::Reload).ok();
     }
@@ -96,9 +97,10 @@ impl Bridge {
     /// One sentence that names the flag or variable at fault: an address in use, a secret too short.
     pub fn bind(config: Config) -> Result<Bridge, String> {
         let secrets = config.secrets.load()?;
+        let revoked = revoked(&config)?;
         let executor = Rc::new(LocalExecutor::new());
         let (registry, inbox) = flume::unbounded();
-        let shared = Shared::new(config, secrets, registry, &executor);
+        let shared = Shared::new(config, secrets, revoked, registry, &executor);
         let mut listeners = Vec::new();
         for address in &shared.config.listen {
             listeners.push(Listener::bind("--listen", *address, false)?);
@@ -189,7 +191,7 @@ async fn obey(shared: &Rc<Shared>, orders: &flume::Receiver<Order>) -> Result<()
     Ok(())
 }
 
-/// Secrets that cannot be used leave the old ones in place.
+/// What cannot be used leaves the old in place.
 fn reload(shared: &Shared) {
     match shared.config.secrets.reload() {
         Ok(secrets) => {
@@ -198,6 +200,22 @@ fn reload(shared: &Shared) {
         }
         Err(error) => log::error("secrets not read again, the old ones stay", &[("error", &error)]),
     }
+    match revoked(&shared.config) {
+        Ok(revoked) => {
+            if shared.config.revoked_file.is_some() {
+                log::info("revoked tokens read again", &[("entries", &revoked.len())]);
+            }
+            *shared.revoked.borrow_mut() = Rc::new(revoked);
+            shared.tell(Request::CheckTokens);
+        }
+        Err(error) => {
+            log::error("revoked tokens not read again, the old list stays", &[("error", &error)]);
+        }
+    }
+}
+
+fn revoked(config: &Config) -> Result<Revoked, String> {
+    config.revoked_file.as_deref().map_or(Ok(Revoked::default()), Revoked::load)
 }
 
 /// Takes no new work, lets what runs finish, and sends everyone away in an order that tells each the

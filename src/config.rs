@@ -7,6 +7,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -50,6 +51,9 @@ pub struct Flags {
     /// file with one secret a line, read again on SIGHUP; the first one signs
     #[argh(option, arg_name = "file")]
     pub secret_file: Option<String>,
+    /// file with revoked tokens, a jti or client ID a line, read again on SIGHUP (none)
+    #[argh(option, arg_name = "file")]
+    pub revoked_file: Option<String>,
     /// audience that a token's aud must name (any)
     #[argh(option, arg_name = "name")]
     pub audience: Option<String>,
@@ -128,6 +132,8 @@ pub struct Config {
     pub base_path: String,
     /// Where the secrets come from.
     pub secrets: SecretSource,
+    /// Where the revoked tokens are listed, if anywhere.
+    pub revoked_file: Option<PathBuf>,
     /// What a token's `aud` must be or contain.
     pub audience: Option<String>,
     /// Allowed origins as browsers write them (RFC 6454 §6.2): lower case, no default port.
@@ -200,6 +206,9 @@ impl Config {
             dev,
             base_path: given.one("--base-path", f.base_path, base_path)?.unwrap_or_default(),
             secrets: SecretSource::find(f.secret_file, dev, env)?,
+            revoked_file: given
+                .one("--revoked-file", f.revoked_file, some_text)?
+                .map(PathBuf::from),
             audience: given.one("--audience", f.audience, some_text)?,
             allow_origins: given.several("--allow-origin", f.allow_origin, origin)?,
             trusted_proxies: given.several("--trusted-proxy", f.trusted_proxy, proxy)?,

@@ -24,6 +24,8 @@ use crate::upgrade;
 
 pub struct Conversation {
     pub client_id: ClientId,
+    /// The token's own name, by which it can be revoked.
+    jti: Option<Box<str>>,
     pub mailbox: Rc<Mailbox>,
     pub channel: Channel<Rc<Ticket>>,
     /// A register is with the registry, and its answer not written.
@@ -37,6 +39,7 @@ impl Conversation {
         Conversation {
             channel: Channel::new(shared.now(), claims.ends_at()),
             client_id: claims.client_id,
+            jti: claims.jti,
             mailbox,
             joining: false,
         }
@@ -108,6 +111,7 @@ impl Conversation {
             return Err(Close::BadToken("the fresh token is for another client ID".into()));
         }
         self.channel.renew(claims.ends_at());
+        self.jti = claims.jti;
         Ok(())
     }
 
@@ -115,6 +119,11 @@ impl Conversation {
     pub fn next(&mut self) -> Option<Utf8Bytes> {
         while let Some(item) = self.mailbox.pop() {
             match item {
+                Item::CheckToken(revoked) => {
+                    if revoked.covers_token(&self.client_id, self.jti.as_deref()) {
+                        self.mailbox.ask_to_close(Close::BadToken("token revoked".into()));
+                    }
+                }
                 Item::Joined { refused } => {
                     self.joining = false;
                     return Some(channel::registered(&self.client_id, &refused).into());

@@ -202,7 +202,9 @@ impl Job {
 
     fn trouble(&self, trouble: Trouble) -> Turn {
         let call = &self.ticket.call;
-        self.shared.metrics.call_failed(failure(trouble));
+        if let Some(failure) = failure(trouble) {
+            self.shared.metrics.call_failed(failure);
+        }
         let info = self.ticket.server_info();
         let text = answer::trouble(call.era, &call.id, call.method, trouble, &info);
         self.over(Some(Rendered::own(200, text)))
@@ -313,18 +315,21 @@ fn words(method: Method) -> &'static str {
     }
 }
 
-fn failure(trouble: Trouble) -> Failure {
-    match trouble {
+/// What a failed call is counted as; one that timed out has a counter of its own.
+fn failure(trouble: Trouble) -> Option<Failure> {
+    Some(match trouble {
+        Trouble::TimedOut(_) => return None,
         Trouble::NotConnected => Failure::Offline,
-        Trouble::MayHaveRun | Trouble::TimedOut(_) | Trouble::BadReply => Failure::Lost,
+        Trouble::MayHaveRun => Failure::Lost,
         Trouble::TooManyCalls(_) => Failure::Busy,
         Trouble::QueueFull => Failure::QueueFull,
         Trouble::CallTooLarge(_) => Failure::TooLarge,
         Trouble::Stopping => Failure::Stopping,
-        Trouble::NotDeclared(_)
+        Trouble::BadReply
+        | Trouble::NotDeclared(_)
         | Trouble::NoStream
         | Trouble::AgentRefused(_)
         | Trouble::AgentSilent(_)
         | Trouble::TooManyRounds(_) => Failure::Input,
-    }
+    })
 }

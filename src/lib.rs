@@ -27,6 +27,7 @@ pub mod log;
 mod mailbox;
 pub mod metrics;
 mod registry;
+mod revoked;
 pub mod secrets;
 pub mod serve;
 mod shared;

@@ -13,9 +13,12 @@ use clientmcp_proto::channel::CallId;
 use clientmcp_proto::fault::Close;
 use clientmcp_proto::offer::Refused;
 
+use crate::revoked::Revoked;
 use crate::ticket::Ticket;
 
 pub enum Item {
+    /// Look whether the token has been revoked: this list is new.
+    CheckToken(Rc<Revoked>),
     /// The registry took a register; tell the client.
     Joined {
         refused: Vec<Refused>,

@@ -126,9 +126,12 @@ labels! {
 
 /// The close codes that are told apart (contract §4; 1000 and 1006 are a client's own leaving); any
 /// other is `other`.
-const CLOSE_CODES: [u16; 10] = [1000, 1001, 1006, 1009, 4400, 4401, 4403, 4408, 4409, 4429];
-const CLOSE_LABELS: &[&str] =
-    &["1000", "1001", "1006", "1009", "4400", "4401", "4403", "4408", "4409", "4429", "other"];
+const CLOSE_CODES: [u16; 12] =
+    [1000, 1001, 1002, 1006, 1007, 1009, 4400, 4401, 4403, 4408, 4409, 4429];
+const CLOSE_LABELS: &[&str] = &[
+    "1000", "1001", "1002", "1006", "1007", "1009", "4400", "4401", "4403", "4408", "4409", "4429",
+    "other",
+];
 const STATUS_LABELS: &[&str] = &["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// Everything that is counted, one for the process.

@@ -84,6 +84,8 @@ pub enum Request {
         mailbox: Rc<Mailbox>,
         unsent: Vec<Rc<Ticket>>,
     },
+    /// The list of revoked tokens changed: every connection looks whether its own is on it.
+    CheckTokens,
     /// Stopping, first: what still runs is told that the bridge stops.
     EndCalls,
     /// Stopping, then: every client is told to come back later.
@@ -249,6 +251,11 @@ impl Registry {
             Request::Join(join) => self.join(*join),
             Request::Leave { client_id, mailbox, unsent } => {
                 self.leave(client_id, &mailbox, unsent);
+            }
+            Request::CheckTokens => {
+                for mailbox in self.clients.values().filter_map(Entry::mailbox) {
+                    mailbox.push(Item::CheckToken(self.shared.revoked()));
+                }
             }
             Request::EndCalls => self.end_calls(),
             Request::EndClients => {

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clientmcp_proto::channel::CallId;
 use clientmcp_proto::time::{Instant, UnixSeconds};
-use clientmcp_proto::token::Secrets;
+use clientmcp_proto::token::{self, Claims, Secrets};
 use smol::LocalExecutor;
 use smol::future::FutureExt;
 
@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::registry::Request;
+use crate::revoked::Revoked;
 use crate::timers::Timers;
 
 /// How much one read from a socket may bring, in bytes. One buffer of this size serves every
@@ -30,6 +31,7 @@ pub const SCRATCH_BYTES: usize = 64 << 10;
 pub struct Shared {
     pub config: Config,
     pub secrets: RefCell<Rc<Secrets>>,
+    pub revoked: RefCell<Rc<Revoked>>,
     pub metrics: Metrics,
     pub timers: Timers,
     pub registry: flume::Sender<Request>,
@@ -60,12 +62,14 @@ impl Shared {
     pub fn new(
         config: Config,
         secrets: Secrets,
+        revoked: Revoked,
         registry: flume::Sender<Request>,
         executor: &Rc<LocalExecutor<'static>>,
     ) -> Rc<Shared> {
         Rc::new(Shared {
             config,
             secrets: RefCell::new(Rc::new(secrets)),
+            revoked: RefCell::new(Rc::new(revoked)),
             metrics: Metrics::default(),
             timers: Timers::default(),
             registry,
@@ -132,6 +136,22 @@ impl Shared {
 
     pub fn secrets(&self) -> Rc<Secrets> {
         self.secrets.borrow().clone()
+    }
+
+    pub fn revoked(&self) -> Rc<Revoked> {
+        self.revoked.borrow().clone()
+    }
+
+    /// What a token says, if it counts: signed with one of the secrets, in its time, and not revoked.
+    /// Otherwise why not, in words for its bearer.
+    pub fn verify(&self, token: &str) -> Result<Claims, String> {
+        let audience = self.config.audience.as_deref();
+        let claims = token::verify(token, &self.secrets(), audience, self.wall());
+        let claims = claims.map_err(|error| error.to_string())?;
+        match self.revoked().covers(&claims) {
+            true => Err("token revoked".to_owned()),
+            false => Ok(claims),
+        }
     }
 
     pub fn next_call_id(&self) -> CallId {

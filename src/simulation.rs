@@ -21,6 +21,7 @@ use crate::config::{Config, Flags};
 use crate::log;
 use crate::mailbox::{Item, Mailbox};
 use crate::registry::{Join, Registry, Request};
+use crate::revoked::Revoked;
 use crate::shared::Shared;
 
 mod agent;
@@ -157,7 +158,7 @@ impl World {
         let config = Config::from_parts(flags, &env).map_err(|error| error.to_string())?;
         let (tell, inbox) = flume::unbounded();
         let secrets = Secrets::parse(secret).map_err(|error| error.to_string())?;
-        let shared = Shared::new(config, secrets, tell, &Rc::default());
+        let shared = Shared::new(config, secrets, Revoked::default(), tell, &Rc::default());
         shared.pretend.set(Some(Instant(1_000_000)));
         let ids = ["kitchen", "garden"].map(|id| ClientId::parse(id).expect("a client ID"));
         Ok(World {

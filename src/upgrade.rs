@@ -8,7 +8,7 @@ use clientmcp_proto::answer::Response;
 use clientmcp_proto::channel::{BEARER_PREFIX, SUBPROTOCOL};
 use clientmcp_proto::fault::Close;
 use clientmcp_proto::http1::BodyKind;
-use clientmcp_proto::token::{self, Claims};
+use clientmcp_proto::token::Claims;
 use data_encoding::BASE64;
 
 use crate::admission;
@@ -41,7 +41,7 @@ pub fn judge(
             .with("Connection", "Upgrade"));
     }
     // What is a body to one reader would be WebSocket frames to another.
-    if head.frame.body != BodyKind::None {
+    if !matches!(head.frame.body, BodyKind::None | BodyKind::Length(0)) {
         return Err(Response::text(400, "An upgrade has no body."));
     }
     if head.field("sec-websocket-version").as_deref() != Some("13") {
@@ -75,6 +75,7 @@ pub fn judge(
     let token = offered.find_map(|protocol| protocol.strip_prefix(BEARER_PREFIX));
     let token = token.map(str::to_owned).or_else(|| bearer(head));
     if crowded {
+        shared.metrics.refusal(Refusal::Address);
         let close = Close::Limit("too many connections from this address; come back later");
         return Ok((accept, Err(close)));
     }
@@ -97,9 +98,7 @@ fn verdict(shared: &Shared, token: Option<&str>, id: Option<&str>) -> Verdict {
 
 /// A token that lets its bearer connect.
 pub fn verify(shared: &Shared, token: &str) -> Verdict {
-    let audience = shared.config.audience.as_deref();
-    let claims = token::verify(token, &shared.secrets(), audience, shared.wall());
-    let claims = claims.map_err(|error| {
+    let claims = shared.verify(token).map_err(|error| {
         shared.metrics.refusal(Refusal::Token);
         log::limited(
             "client-token",
@@ -107,7 +106,7 @@ pub fn verify(shared: &Shared, token: &str) -> Verdict {
             "client's token refused",
             &[("reason", &error)],
         );
-        Close::BadToken(error.to_string())
+        Close::BadToken(error)
     })?;
     if !claims.may_connect {
         shared.metrics.refusal(Refusal::Forbidden);

@@ -44,6 +44,11 @@ impl Kind {
         }
     }
 
+    /// Also measured of what is no bridge of ours; there the other kinds are no different from these.
+    pub fn is_compared(self) -> bool {
+        matches!(self, Kind::Identical | Kind::Get | Kind::KeepAlive)
+    }
+
     pub fn is_client(self) -> bool {
         matches!(self, Kind::Identical | Kind::Unique)
     }

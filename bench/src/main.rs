@@ -28,9 +28,11 @@ Measures a bridge. Without flags: everything, in a few minutes, into bench/RESUL
 
   --quick                 a smoke run of some seconds; writes nothing
   --only A,B              of: startup, memory, idle, calls, handshakes, latency
+  --cells TEXT            only calls whose name contains it: '64 KiB, 50 agents'
   --rounds N              of calls, handshakes and latency (3)
   --connections N         idle ones at once (18000, or what the file limit allows)
   --server PATH           this build of the bridge; otherwise one is made first
+  --alone                 without the baseline and the floor, which are built first otherwise
   --against NAME=PATH     another build beside it, in the same run; repeatable
   --output PATH           where to write (bench/RESULTS.md)
 ";
@@ -38,11 +40,20 @@ Measures a bridge. Without flags: everything, in a few minutes, into bench/RESUL
 /// Files that a server needs beside its connections.
 const FILES_RESERVED: u64 = 500;
 
+/// What ours is measured against, each in a folder of this package with a lockfile of its own: a bridge
+/// on another stack, and a relay that parses nothing.
+const OTHERS: [(&str, &[&str]); 2] = [
+    ("baseline", &["startup", "memory", "calls", "handshakes", "latency"]),
+    ("floor", &["calls", "latency"]),
+];
+
 /// What is measured, how often and for how long.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub quick: bool,
     only: Vec<String>,
+    /// Calls are made only when their name contains this.
+    pub cells: String,
     pub rounds: usize,
     pub starts: usize,
     /// Idle ones at once.
@@ -59,6 +70,7 @@ pub struct Plan {
     /// How long one kind of call is made.
     pub cell_time: Duration,
     server: Option<PathBuf>,
+    alone: bool,
     against: Vec<(String, PathBuf)>,
     output: Option<PathBuf>,
 }
@@ -68,6 +80,7 @@ impl Plan {
         Plan {
             quick: false,
             only: Vec::new(),
+            cells: String::new(),
             rounds: 3,
             starts: 20,
             connections: 18_000,
@@ -78,6 +91,7 @@ impl Plan {
             idle_time: Duration::from_secs(30),
             cell_time: Duration::from_millis(700),
             server: None,
+            alone: false,
             against: Vec::new(),
             output: None,
         }
@@ -86,6 +100,7 @@ impl Plan {
     fn quick() -> Plan {
         Plan {
             quick: true,
+            alone: true,
             rounds: 1,
             starts: 3,
             connections: 200,
@@ -107,7 +122,9 @@ impl Plan {
             let mut value = || words.next().ok_or(format!("{word} needs a value\n\n{USAGE}"));
             match word.as_str() {
                 "--quick" => {}
+                "--alone" => plan.alone = true,
                 "--only" => plan.only = value()?.split(',').map(str::to_owned).collect(),
+                "--cells" => plan.cells = value()?.clone(),
                 "--rounds" => plan.rounds = number(word, value()?)?,
                 "--connections" => plan.connections = number(word, value()?)?,
                 "--server" => plan.server = Some(value()?.into()),
@@ -123,6 +140,11 @@ impl Plan {
             }
         }
         Ok(plan)
+    }
+
+    /// Not everything is measured, so nothing is written unless it is asked for.
+    fn is_partial(&self) -> bool {
+        self.quick || !self.only.is_empty() || !self.cells.is_empty()
     }
 
     fn wants(&self, section: &str) -> bool {
@@ -162,12 +184,17 @@ fn run(mut plan: Plan, words: &[String]) -> Result<(), String> {
     for (name, program) in &plan.against {
         servers.push(Server::clientmcp(name, program.clone()));
     }
+    if !plan.alone {
+        for (name, sections) in OTHERS {
+            servers.push(Server::other(name, build_other(name)?, sections));
+        }
+    }
     let begun = Instant::now();
     let load = proc::load_average();
     let report = measure(&plan, &servers)?;
     let text = page(&plan, words, &load, begun.elapsed(), &report);
     print!("{text}");
-    let output = match (&plan.output, plan.quick || !plan.only.is_empty()) {
+    let output = match (&plan.output, plan.is_partial()) {
         (Some(path), _) => path.clone(),
         (None, true) => return Ok(()),
         (None, false) => home().join("RESULTS.md"),
@@ -189,8 +216,9 @@ fn measure(plan: &Plan, servers: &[Server]) -> Result<Report, String> {
         return Err(format!("--only {wrong:?} is not known\n\n{USAGE}"));
     }
     let mut report = Report::default();
-    for (_, measure) in sections.iter().filter(|(name, _)| plan.wants(name)) {
-        measure(plan, servers, &mut report)?;
+    for (name, measure) in sections.iter().filter(|(name, _)| plan.wants(name)) {
+        let servers = servers.iter().filter(|server| server.takes_part(name)).cloned();
+        measure(plan, &servers.collect::<Vec<_>>(), &mut report)?;
     }
     Ok(report)
 }
@@ -199,11 +227,7 @@ fn measure(plan: &Plan, servers: &[Server]) -> Result<Report, String> {
 fn page(plan: &Plan, words: &[String], load: &str, took: Duration, report: &Report) -> String {
     let date = said_by("date", &["-u", "+%Y-%m-%d %H:%M UTC"]);
     let commit = said_by("git", &["describe", "--always", "--dirty", "--abbrev=12"]);
-    let mut command = String::from("cargo run --release -p clientmcp-bench");
-    if !words.is_empty() {
-        command.push_str(" -- ");
-        command.push_str(&words.join(" "));
-    }
+    let command = command(words);
     let connections = plan.connections;
     format!(
         "# Measured\n\n\
@@ -217,12 +241,36 @@ fn page(plan: &Plan, words: &[String], load: &str, took: Duration, report: &Repo
          Memory is read with {connections} connections at once, registers have 1 KiB; kernel memory\n\
          has no owner and counts both ends of each connection. A call carries so many bytes of argument\n\
          and as many of result. The server runs with its defaults, but for `--log-level warn`,\n\
-         `--max-streams` and `--keep-alive` raised, and `--offline-grace 1`.\n\n{}",
+         `--max-streams` and `--keep-alive` raised, and `--offline-grace 1`.\n\n\
+         `baseline` is a bridge reduced to this path on hyper, tokio and tokio-tungstenite, and `floor`\n\
+         a relay that checks nothing on the same reactor (see the beginning of their `main.rs`). All are\n\
+         built alike and run one thread; what does not apply to them is `–`. A ratio below 1 says that\n\
+         ours takes less.\n\n{}",
         took.as_secs(),
         proc::machine(),
         said_by("rustc", &["--version"]),
         report.markdown()
     )
+}
+
+/// As one would say it, whatever the folders are called on this machine.
+fn command(words: &[String]) -> String {
+    let mut said = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--server" | "--output" => drop(words.next()),
+            "--against" => {
+                let name = words.next().and_then(|value| value.split('=').next());
+                said.push(format!("--against {}=…", name.unwrap_or_default()));
+            }
+            _ => said.push(word.clone()),
+        }
+    }
+    if said.is_empty() {
+        return "make bench".to_owned();
+    }
+    format!("make bench ARGS='{}'", said.join(" "))
 }
 
 /// The first line that a program writes; `unknown` when it cannot be asked.
@@ -253,6 +301,33 @@ fn build() -> Result<PathBuf, String> {
         return Ok(program);
     }
     Err(format!("expected {} after the build; --server PATH says where it is", program.display()))
+}
+
+/// Builds one of [`OTHERS`], as static as `make static` builds the bridge, and beside it.
+fn build_other(name: &str) -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let target = this.parent().and_then(Path::parent).unwrap_or(Path::new("."));
+    let target = target.join("others");
+    let triple = host()?;
+    let built = Command::new(cargo)
+        .args(["build", "--release", "--locked", "--target", &triple, "--target-dir"])
+        .arg(&target)
+        .current_dir(home().join(name))
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .status();
+    match built {
+        Ok(status) if status.success() => Ok(target.join(triple).join("release").join(name)),
+        Ok(_) => Err(format!("cargo build in bench/{name} failed: see above")),
+        Err(error) => Err(format!("cargo build does not start: {error}")),
+    }
+}
+
+/// The triple of this machine, as the compiler says it.
+fn host() -> Result<String, String> {
+    let said = said_by("rustc", &["-vV"]);
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| format!("expected a line `host:` of rustc, got {said:?}"))
 }
 
 /// Lets this process, and those it starts, open as many files as they may; returns how many.

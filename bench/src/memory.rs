@@ -18,7 +18,7 @@ pub fn measure(plan: &Plan, servers: &[Server], report: &mut Report) -> Result<(
         base(server, report)?;
     }
     for kind in Kind::ALL {
-        for server in servers {
+        for server in servers.iter().filter(|server| server.is_bridge() || kind.is_compared()) {
             eprintln!("memory: {} × {}, {}", plan.connections, kind.name(), server.name);
             crowd(plan, server, kind, report)?;
         }

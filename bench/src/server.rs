@@ -23,6 +23,8 @@ pub struct Server {
     pub command: Vec<String>,
     /// Flags for all measurements but the start-up, which is taken as a user would start it.
     pub flags: Vec<String>,
+    /// The sections it is measured in; empty for all.
+    sections: &'static [&'static str],
 }
 
 impl Server {
@@ -38,7 +40,23 @@ impl Server {
             program,
             command: vec!["serve".to_owned()],
             flags: flags.split(' ').map(str::to_owned).collect(),
+            sections: &[],
         }
+    }
+
+    /// Something else that ours is measured against, in these sections.
+    pub fn other(name: &str, program: PathBuf, sections: &'static [&'static str]) -> Server {
+        let (command, flags) = (Vec::new(), Vec::new());
+        Server { name: name.to_owned(), program, command, flags, sections }
+    }
+
+    pub fn takes_part(&self, section: &str) -> bool {
+        self.is_bridge() || self.sections.contains(&section)
+    }
+
+    /// A build of the bridge itself.
+    pub fn is_bridge(&self) -> bool {
+        self.sections.is_empty()
     }
 
     /// Starts it with its flags and waits until it listens.

@@ -62,9 +62,16 @@ pub const CLOSE_REASON_BYTES_MAX: usize = 123;
 /// 4,096: what a URL may have in practice.
 pub const URI_BYTES_MAX: usize = 4096;
 
-/// Memory for what 2025-era sessions asked to be remembered, in bytes of their IDs and URIs. Above it
-/// the oldest sessions are forgotten, as if the bridge had been restarted.
+/// Memory for what 2025-era sessions asked to be remembered, in bytes, overhead included. Above it the
+/// oldest sessions are forgotten, as if the bridge had been restarted.
 pub const SESSIONS_BYTES_MAX: usize = 16 << 20;
+
+/// What a remembered session takes besides its ID and its URIs, in bytes, about: its places in a map and
+/// in a queue. Without it ten thousand sessions of short URIs would take ten times what is allowed.
+pub const SESSION_OVERHEAD_BYTES: usize = 256;
+
+/// What a subscribed URI takes besides its text, in bytes, about: its place in a set and in the heap.
+pub const URI_OVERHEAD_BYTES: usize = 64;
 
 /// Most elements of a JSON-RPC batch. Above it: HTTP 400 with -32600.
 pub const BATCH_MAX: usize = 100;

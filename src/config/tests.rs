@@ -33,6 +33,7 @@ fn the_defaults_are_those_of_the_contract() {
         dev: false,
         base_path: String::new(),
         secrets: SecretSource::Variable(SECRET.into()),
+        revoked_file: None,
         audience: None,
         allow_origins: vec![],
         trusted_proxies: vec![],
@@ -59,11 +60,12 @@ fn the_defaults_are_those_of_the_contract() {
 }
 
 /// Each flag with two values that differ from each other and from the default.
-const EACH: [(&str, &str, &str); 25] = [
+const EACH: [(&str, &str, &str); 26] = [
     ("--listen", "127.0.0.1:1", "127.0.0.1:2"),
     ("--metrics", "127.0.0.1:1", "127.0.0.1:2"),
     ("--base-path", "/a", "/b"),
     ("--secret-file", "/a", "/b"),
+    ("--revoked-file", "/a", "/b"),
     ("--audience", "a", "b"),
     ("--allow-origin", "https://a.example", "https://b.example"),
     ("--trusted-proxy", "10.0.0.1", "10.0.0.2"),
@@ -135,7 +137,7 @@ fn an_empty_variable_is_not_set() {
 #[test]
 fn a_refusal_names_the_flag_or_the_variable_it_came_from() {
     for (flag, ..) in EACH {
-        if ["--secret-file", "--audience"].contains(&flag) {
+        if ["--secret-file", "--revoked-file", "--audience"].contains(&flag) {
             continue; // any text will do
         }
         let why = refusal(&[flag, "b%d"], &[]);

@@ -14,7 +14,7 @@ use clientmcp_proto::limits;
 use clientmcp_proto::mcp::Era;
 use clientmcp_proto::negotiate::{Accept, is_json};
 use clientmcp_proto::sse;
-use clientmcp_proto::token::{self, Claims};
+use clientmcp_proto::token::Claims;
 
 use super::response::{Exchange, stream_headers};
 use super::{Connection, Next};
@@ -130,9 +130,7 @@ impl Connection {
             shared.metrics.refusal(Refusal::Token);
             return Err(Fault::Unauthorized(None));
         };
-        let audience = shared.config.audience.as_deref();
-        let claims = token::verify(&token, &shared.secrets(), audience, shared.wall());
-        let claims = claims.map_err(|error| {
+        let claims = shared.verify(&token).map_err(|error| {
             shared.metrics.refusal(Refusal::Token);
             log::limited(
                 "agent-token",
@@ -140,7 +138,7 @@ impl Connection {
                 "agent's token refused",
                 &[("peer", &self.peer), ("reason", &error)],
             );
-            Fault::Unauthorized(Some(error.to_string()))
+            Fault::Unauthorized(Some(error))
         })?;
         if !claims.may_call {
             shared.metrics.refusal(Refusal::Forbidden);

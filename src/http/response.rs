@@ -40,7 +40,7 @@ impl Connection {
     ) -> Next {
         self.shared().metrics.agent_request(status);
         let mut headers = headers.to_vec();
-        exchange.add_headers(&mut headers);
+        exchange.add_headers(&mut headers, self.overrun);
         let length = body.iter().map(|piece| piece.len()).sum();
         let Ok(mut head) = response_head(status, &headers, content_type, Some(length)).await else {
             return Next::Drop;
@@ -87,7 +87,7 @@ impl Connection {
     pub async fn begin_stream(&mut self, exchange: &Exchange) -> std::io::Result<Framing> {
         self.shared().metrics.agent_request(200);
         let mut headers: Vec<_> = stream_headers().into_iter().collect();
-        exchange.add_headers(&mut headers);
+        exchange.add_headers(&mut headers, self.overrun);
         let event_stream = Some(answer::EVENT_STREAM);
         let mut head = response_head(200, &headers, event_stream, None).await?;
         let framing = if exchange.http_10 {
@@ -164,8 +164,8 @@ impl Exchange {
         self.close
     }
 
-    fn add_headers(&self, headers: &mut Vec<(&'static str, String)>) {
-        if self.close {
+    fn add_headers(&self, headers: &mut Vec<(&'static str, String)>, overrun: bool) {
+        if self.close || overrun {
             headers.push(("Connection", "close".to_owned()));
         }
         if let Some(origin) = &self.origin {

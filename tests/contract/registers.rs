@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bridge, Client, tool, unique};
+use crate::support::{Agent, Bridge, Client, RawClient, SOON, tool, unique};
 
 /// Largest register and most definitions in it, by default.
 const REGISTER_BYTES_MAX: usize = 1024 * 1024;
@@ -243,4 +243,27 @@ fn the_registers_server_and_instructions_are_what_agents_see() {
     let initialized = agent.initialize();
     assert_eq!(initialized["serverInfo"]["name"], id.as_str(), "{initialized}");
     assert_eq!(initialized["serverInfo"]["version"], "0", "{initialized}");
+}
+
+#[test]
+fn registers_sent_back_to_back_are_answered_one_by_one_and_in_order() {
+    let bridge = Bridge::shared();
+    let id = unique("many");
+    let mut raw = RawClient::connect(bridge, &id);
+    let register = |n: usize| {
+        let bad = (0..n % 3).map(|_| json!(n));
+        let tools: Vec<Value> = bad.chain([tool(&format!("t{n}"))]).collect();
+        json!({"type": "register", "tools": tools}).to_string()
+    };
+    let frames = (0..200).map(|n| RawClient::frame(0x81, register(n).as_bytes()));
+    raw.http.send(frames.collect::<Vec<_>>().concat());
+    for n in 0..200 {
+        let answer = raw.next_message(SOON);
+        assert_eq!(answer["type"], "registered", "number {n}: {answer}");
+        let refused = answer["refused"].as_array().map(Vec::len);
+        assert_eq!(refused, Some(n % 3), "number {n}: {answer}");
+    }
+    raw.send_text(r#"{"type":"ping"}"#);
+    assert_eq!(raw.next_message(SOON)["type"], "pong", "and no more than that");
+    assert_eq!(Agent::new(bridge, &id).lists_tools(), ["t199"]);
 }

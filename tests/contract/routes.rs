@@ -3,6 +3,8 @@
 //! Knows what each path answers to whom; tokens beyond "good" and "of another" are in `tokens`,
 //! preflights in `origins`.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::support::{Agent, Bridge, Client, Http, RawClient, Request, SOON, token, unique};
@@ -158,6 +160,33 @@ fn a_handshake_is_refused_when_a_part_is_missing_or_wrong() {
         let (response, _) = RawClient::shake(bridge, &request);
         assert!(statuses.contains(&response.status), "{name}: {response:?}");
     }
+}
+
+#[test]
+fn a_handshake_with_a_body_is_refused_because_it_could_be_read_as_frames() {
+    let bridge = Bridge::shared();
+    let good = || RawClient::request(bridge, &unique("shake"));
+    let register = RawClient::frame(0x81, br#"{"type":"register"}"#);
+    let chunk =
+        [format!("{:x}\r\n", register.len()).as_bytes(), &register, b"\r\n0\r\n\r\n"].concat();
+    for (name, request) in [
+        ("a body", good().body(register.clone())),
+        ("a length, and no body yet", good().with("Content-Length", "5")),
+        ("a chunked body", good().with("Transfer-Encoding", "chunked").body(chunk)),
+        ("chunks that end at once", good().with("Transfer-Encoding", "chunked").body("0\r\n\r\n")),
+    ] {
+        let (response, mut raw) = RawClient::shake(bridge, &request);
+        assert_eq!(response.status, 400, "{name}: {response:?}");
+        assert_eq!(response.header("upgrade"), None, "{name}: {response:?}");
+        assert_eq!(response.header("sec-websocket-accept"), None, "{name}: {response:?}");
+        // Whatever the body was, nothing in it was taken for a frame.
+        assert!(raw.try_frame(Duration::from_millis(100)).is_err(), "{name}");
+    }
+    // A length of zero says that there is no body.
+    let (response, mut raw) = RawClient::shake(bridge, &good().with("Content-Length", "0"));
+    assert_eq!(response.status, 101, "{response:?}");
+    raw.send_text(r#"{"type":"register"}"#);
+    assert_eq!(raw.next_message(SOON)["type"], "registered");
 }
 
 #[test]

@@ -66,6 +66,10 @@ fn rows(scope: &str) -> Vec<(&'static str, String, Door)> {
         ("nbf in 120 s", good().claim("nbf", now_seconds() + 120).mint(), Unknown),
         ("iat in the future", good().claim("iat", now_seconds() + 500).mint(), Opens),
         ("an audience nobody asked for", good().claim("aud", "x").mint(), Opens),
+        ("jti as text", good().claim("jti", "t-1").mint(), Opens),
+        ("jti as a number", good().claim("jti", 17).mint(), Opens),
+        ("jti as an object", good().claim("jti", json!({"a": [1]})).mint(), Opens),
+        ("jti null", nothing_for("jti", &id, scope), Opens),
         ("unknown claims", good().claim("nested", json!({"a": [1]})).mint(), Opens),
         ("alg none, unsigned", format!("{}.{claims}.", encode(r#"{"alg":"none"}"#)), Unknown),
         ("alg none, signed", good().header("alg", "none").mint(), Unknown),
@@ -92,6 +96,13 @@ fn rows(scope: &str) -> Vec<(&'static str, String, Door)> {
 
 fn encode(text: &str) -> String {
     data_encoding::BASE64URL_NOPAD.encode(text.as_bytes())
+}
+
+/// A good token with a claim that is `null`.
+fn nothing_for(claim: &str, id: &str, scope: &str) -> String {
+    let mut claims = json!({"sub": id, "scope": scope, "exp": now_seconds() + 3600});
+    claims[claim] = Value::Null;
+    Token::of(id, scope).claims_text(&claims.to_string()).mint()
 }
 
 /// The signature of one token under the claims of another.

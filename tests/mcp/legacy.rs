@@ -353,3 +353,31 @@ fn a_session_may_subscribe_256_uris() {
         Ask::old("1", "resources/subscribe", r#"{"uri":"x://0"}"#).header("Mcp-Session-Id", "many");
     assert_eq!(desk.send(&ask).code(), None);
 }
+
+#[test]
+fn a_uri_of_more_than_4096_bytes_cannot_be_subscribed() {
+    let desk = Desk::open();
+    let _client = desk.client(SUB);
+    for (bytes, code) in [(4095, None), (4096, None), (4097, Some(-32602))] {
+        let params = format!(r#"{{"uri":"x://{}"}}"#, "u".repeat(bytes - 4));
+        let answer = desk.send(&Ask::old("1", "resources/subscribe", &params).session("long"));
+        assert_eq!((answer.status, answer.code()), (200, code), "{bytes} bytes: {answer}");
+    }
+}
+
+#[test]
+fn a_session_id_longer_than_any_of_ours_is_honoured_and_not_remembered() {
+    let desk = Desk::open();
+    let mut client = desk.client(&register(&[ADD]));
+    let none: &[&str] = &[];
+    for (bytes, heard) in [(1023, &["warning", "error"][..]), (1024, none), (8000, none)] {
+        let session = "s".repeat(bytes);
+        let set = Ask::old("9", "logging/setLevel", r#"{"level":"warning"}"#).session(&session);
+        let answer = desk.send(&set);
+        assert_eq!(answer.json()["result"], serde_json::json!({}), "{bytes} bytes: {answer}");
+        assert_eq!(levels_heard(&desk, &mut client, Some(&session)), heard, "{bytes} bytes");
+        let subscribe = Ask::old("9", "resources/unsubscribe", r#"{"uri":"x://1"}"#);
+        assert_eq!(desk.send(&subscribe.session(&session)).status, 200, "{bytes} bytes");
+        assert_eq!(desk.send(&Ask::delete().session(&session)).status, 204, "{bytes} bytes");
+    }
+}

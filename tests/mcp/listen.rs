@@ -170,3 +170,27 @@ fn call_notifications_do_not_come_on_listen_or_get_streams() {
     listen.hears_no_event(0.2);
     get.hears_no_event(0.1);
 }
+
+#[test]
+fn a_filter_may_name_256_uris_of_4096_bytes() {
+    let desk = Desk::open();
+    let uri = |n: usize, bytes: usize| format!("\"x://{n:0>width$}\"", width = bytes - 4);
+    let rows = [
+        ("256 of 4,096", (0..256).map(|n| uri(n, 4096)).collect::<Vec<_>>(), true),
+        ("257", (0..257).map(|n| uri(n, 8)).collect(), false),
+        ("one of 4,097", vec![uri(0, 8), uri(1, 4097)], false),
+    ];
+    for (name, uris, taken) in rows {
+        let filter = format!(r#"{{"resourceSubscriptions":[{}]}}"#, uris.join(","));
+        if taken {
+            let (_stream, ack) = desk.subscribes("1", &filter);
+            let message: Value = serde_json::from_str(&ack).expect("JSON");
+            let agreed = &message["params"]["notifications"]["resourceSubscriptions"];
+            assert_eq!(agreed.as_array().map(Vec::len), Some(uris.len()), "{name}");
+            continue;
+        }
+        let rest = format!(r#""notifications":{filter}"#);
+        let answer = desk.send(&Ask::new("1", "subscriptions/listen", &rest));
+        assert_eq!(answer.code(), Some(-32602), "{name}: {answer}");
+    }
+}

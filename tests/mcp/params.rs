@@ -140,14 +140,26 @@ fn arguments_named_twice_are_refused_for_a_tool_with_mirrored_parameters() {
         r#"{"free":1,"free":2,"region":"eu"}"#,
     ] {
         let ask = Ask::call_new("1", "t", arguments).header("Mcp-Param-Region", "eu");
-        let answer = desk.send(&ask);
-        assert_eq!((answer.status, answer.code()), (400, Some(-32600)), "{arguments}: {answer}");
+        // The 2025 era has no such headers, but what reads them there may be in between all the same.
+        for ask in [ask, Ask::call_old("1", "t", arguments)] {
+            let answer = desk.send(&ask);
+            let refusal = (answer.status, answer.code());
+            assert_eq!(refusal, (400, Some(-32600)), "{ask:?}: {answer}");
+            assert_eq!(answer.raw("id").as_deref(), Some("1"), "{ask:?}: {answer}");
+        }
     }
     client.hears_nothing(0.1);
-    let running = desk.begin(&Ask::call_new("1", "plain", r#"{"a":1,"a":2}"#));
-    let call = client.call();
-    client.answers(&call.id, r#"{"content":[]}"#);
-    assert_eq!(running.finish().code(), None, "another tool's arguments are its own affair");
+    let twice = r#"{"a":1,"a":2}"#;
+    for (ask, why) in [
+        (Ask::call_new("1", "plain", twice), "another tool's arguments are its own affair"),
+        (Ask::call_old("1", "plain", twice), "another tool's arguments are its own affair"),
+        (Ask::call_old("1", "t", r#"{"free":{"x":1,"x":2}}"#), "no mirrored one is that deep"),
+    ] {
+        let running = desk.begin(&ask);
+        let call = client.call();
+        client.answers(&call.id, r#"{"content":[]}"#);
+        assert_eq!(running.finish().code(), None, "{why}");
+    }
 }
 
 #[test]

@@ -173,3 +173,63 @@ fn in_2025_an_agent_that_hangs_up_while_it_is_asked_is_forgotten() {
     client.hears_nothing(0.5);
     client.is_alive();
 }
+
+const ASK_TWO: &str = r#"{"resultType":"input_required","inputRequests":{"name":{"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{}}}},"dirs":{"method":"roots/list"}}}"#;
+
+/// Answers a request of the bridge; `member` is `"result":…` or `"error":…`.
+fn responds(desk: &Desk, session: &str, asked: &Value, member: &str) {
+    let body = format!(r#"{{"jsonrpc":"2.0","id":{},{member}}}"#, asked["id"]);
+    let response = Ask::post(&body).header("MCP-Protocol-Version", "2025-11-25").session(session);
+    assert_eq!(desk.send(&response).status, 202, "{member}");
+}
+
+#[test]
+fn in_2025_an_answer_that_is_none_ends_the_call_and_takes_the_other_question_back() {
+    let desk = Desk::open();
+    let mut client = desk.client(&register(&[ADD]));
+    let session = session(&desk, r#"{"elicitation":{},"roots":{}}"#);
+    for member in [
+        r#""error":{"code":-1,"message":"no"}"#,
+        r#""error":{"code":-32601,"message":"Method not found","data":{"x":1}}"#,
+        r#""result":5"#,
+        r#""result":null"#,
+        r#""result":"{}""#,
+        r#""result":[]"#,
+    ] {
+        for first in [0, 1] {
+            let mut running = desk.begin(&Ask::call_old("4", "add", "{}").session(&session));
+            let call = client.call();
+            client.answers(&call.id, ASK_TWO);
+            let asked = [request(&mut running), request(&mut running)];
+            responds(&desk, &session, &asked[first], member);
+            let taken_back: Value = serde_json::from_str(&running.event(3.0)).expect("JSON");
+            assert_eq!(taken_back["method"], "notifications/cancelled", "{member}: {taken_back}");
+            let open = &asked[1 - first]["id"];
+            assert_eq!(taken_back["params"]["requestId"], *open, "{member}: {taken_back}");
+            let answer = running.finish();
+            assert_eq!(answer.only_json()["id"], 4, "{member}: {answer}");
+            let what = ["elicitation", "roots"][first];
+            assert!(answer.tool_error().contains(what), "{member}: {answer}");
+            // The other one's answer is too late, and is nobody's.
+            responds(&desk, &session, &asked[1 - first], r#""result":{"action":"accept"}"#);
+        }
+    }
+    client.hears_nothing(0.2);
+    client.is_alive();
+}
+
+#[test]
+fn in_2025_nothing_is_taken_back_that_was_answered() {
+    let desk = Desk::open();
+    let mut client = desk.client(&register(&[ADD]));
+    let session = session(&desk, r#"{"elicitation":{},"roots":{}}"#);
+    let mut running = desk.begin(&Ask::call_old("4", "add", "{}").session(&session));
+    let call = client.call();
+    client.answers(&call.id, ASK_TWO);
+    let asked = [request(&mut running), request(&mut running)];
+    responds(&desk, &session, &asked[1], r#""result":{"roots":[]}"#);
+    responds(&desk, &session, &asked[0], r#""error":{"code":-1,"message":"no"}"#);
+    let answer = running.finish();
+    assert_eq!(answer.messages().len(), 1, "only the answer: {answer}");
+    assert!(answer.tool_error().contains("elicitation"), "{answer}");
+}

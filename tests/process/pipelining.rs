@@ -177,3 +177,71 @@ fn a_connection_serves_many_requests_one_after_another() {
         assert!(!response.says_close(), "request {i}: {response:?}");
     }
 }
+
+/// 200 KB of pings: more than is kept while an answer is being waited for.
+fn far_ahead(agent: &Agent) -> Vec<u8> {
+    let ping = agent.legacy_request("ping", json!({})).bytes();
+    ping.repeat(200_000 / ping.len() + 1)
+}
+
+#[test]
+fn an_agent_that_goes_with_any_amount_still_waiting_cancels_its_call() {
+    let bridge = Bridge::start(&[]);
+    let id = unique("pipeline");
+    let mut client = Client::connect(&bridge, &id);
+    client.offers(&["echo"]);
+    let agent = Agent::new(&bridge, &id);
+    let params = json!({"name": "echo", "arguments": {}});
+    let files = bridge.open_files();
+    for accept in ["application/json", "application/json, text/event-stream", "text/event-stream"] {
+        for way in ["close", "half-close", "reset"] {
+            let request = agent.request("tools/call", params.clone()).set("Accept", accept);
+            let mut http = request.sent_to(&bridge);
+            let call = client.next_call();
+            http.send(far_ahead(&agent));
+            match way {
+                "close" => drop(http),
+                "reset" => http.reset(),
+                _ => http.finish_sending(),
+            }
+            let reason = client.expects_cancel(&call, Duration::from_secs(2));
+            assert!(!reason.is_empty(), "{accept}, {way}");
+        }
+    }
+    eventually("every connection was let go", SOON, || {
+        (bridge.open_files() <= files).then_some(())
+    });
+}
+
+#[test]
+fn an_agent_far_ahead_loses_the_connection_and_not_the_answer() {
+    let bridge = Bridge::start(&[]);
+    let id = unique("pipeline");
+    let mut client = Client::connect(&bridge, &id);
+    client.offers(&["echo"]);
+    let agent = Agent::new(&bridge, &id);
+    let text = "x".repeat(1 << 20);
+    for accept in ["application/json", "text/event-stream"] {
+        let params = json!({"name": "echo", "arguments": {}});
+        let mut http = agent.request("tools/call", params).set("Accept", accept).sent_to(&bridge);
+        let call = client.next_call();
+        http.send(far_ahead(&agent));
+        // Once it was read: before that, it is not known to be too much.
+        std::thread::sleep(Duration::from_millis(200));
+        client.replies_text(&call, &text);
+        let response = http.read_response();
+        assert!(response.text().contains(&text), "{accept}: all of the answer: {response:?}");
+        http.expects_end();
+    }
+    // What is kept is enough for a few requests; then the connection goes on.
+    let params = json!({"name": "echo", "arguments": {}});
+    let mut http = agent.request("tools/call", params).sent_to(&bridge);
+    let call = client.next_call();
+    http.send(pings(&agent, 20).concat());
+    std::thread::sleep(Duration::from_millis(50));
+    client.replies_text(&call, "short");
+    assert!(http.read_response().text().contains("short"));
+    for _ in 0..20 {
+        assert_eq!(http.read_response().json()["result"], json!({}));
+    }
+}

@@ -48,14 +48,12 @@ pub fn start(bridge: &Bridge, client_id: &str) -> Running {
         (definition["name"].as_str().expect("a tool has a name").to_owned(), behaviour)
     });
     let mut behaviours: Behaviours = by_name.collect();
-    let methods: [(&str, fn(&Call) -> Reply); 3] = [
-        ("prompts/get", content::prompt),
-        ("resources/read", content::resource),
-        ("completion/complete", content::completion),
-    ];
-    for (method, behaviour) in methods {
+    let mut answers = |method: &str, behaviour: fn(&Call) -> Reply| {
         behaviours.insert(method.to_owned(), Box::new(move |call, _| behaviour(call)));
-    }
+    };
+    answers("prompts/get", content::prompt);
+    answers("resources/read", content::resource);
+    answers("completion/complete", content::completion);
     carrier::start(bridge, client_id, &members, behaviours)
 }
 

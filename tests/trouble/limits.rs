@@ -196,3 +196,53 @@ fn a_register_over_its_limits_is_refused_and_one_at_them_is_taken() {
         assert_eq!(client.close().0, 4400, "{name}");
     }
 }
+
+#[test]
+fn at_max_clients_the_newest_connection_of_an_id_still_replaces_the_older() {
+    let bridge = Bridge::start(&["--max-clients", "2"]);
+    let (one, two, other) = (Desk::on(&bridge), Desk::on(&bridge), Desk::on(&bridge));
+    let mut old = one.client(&register(&[ADD]));
+    let mut neighbour = two.client(&register(&[ADD]));
+    for round in 0..3 {
+        let mut refused = Client::joins(&other, &token(&other.id, "client"));
+        assert_eq!(refused.close().0, 4429, "round {round}: another ID is one too many");
+        let newer = one.client(&register(&[ADD]));
+        assert_eq!(old.close().0, 4409, "round {round}: the newest connection wins");
+        old = newer;
+        old.is_alive();
+        neighbour.is_alive();
+    }
+}
+
+#[test]
+fn a_question_that_the_agent_leaves_open_is_taken_back_when_its_time_is_over() {
+    let bridge = Bridge::start(&["--call-timeout", "1"]);
+    let desk = Desk::on(&bridge);
+    let mut client = desk.client(&register(&[ADD]));
+    let params = crate::extra::INITIALIZE
+        .replace(r#""capabilities":{}"#, r#""capabilities":{"roots":{},"sampling":{}}"#);
+    let answer = desk.send(&Ask::old("0", "initialize", &params));
+    let session = answer.header("mcp-session-id").expect("a session").to_owned();
+    let mut running = desk.begin(&Ask::call_old("1", "add", "{}").session(&session));
+    let call = client.call();
+    client.answers(
+        &call.id,
+        r#"{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"},"s":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}}"#,
+    );
+    let mut message =
+        || -> serde_json::Value { serde_json::from_str(&running.event(3.0)).expect("JSON") };
+    let asked = [message(), message()];
+    let taken_back = [message(), message()];
+    for (asked, taken_back) in asked.iter().zip(&taken_back) {
+        assert!(asked["method"].is_string() && asked["id"].is_string(), "a request: {asked}");
+        assert_eq!(taken_back["method"], "notifications/cancelled", "{taken_back}");
+        assert_eq!(taken_back["params"]["requestId"], asked["id"], "{taken_back}");
+    }
+    let answer = running.finish();
+    assert!(!answer.tool_error().is_empty(), "{answer}");
+    // It comes too late, and is nobody's.
+    let late = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"roots":[]}}}}"#, asked[0]["id"]);
+    let late = Ask::post(&late).header("MCP-Protocol-Version", "2025-11-25").session(&session);
+    assert_eq!(desk.send(&late).status, 202);
+    client.hears_nothing(0.1);
+}

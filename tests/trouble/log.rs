@@ -103,3 +103,78 @@ fn json_lines_are_json_and_text_lines_cannot_be_forged() {
         assert!(!line.contains('\u{1b}'), "a peer wrote an escape: {line:?}");
     }
 }
+
+/// The lines of the log with this level that contain `text`.
+fn lines(bridge: &Bridge, level: &str, text: &str) -> Vec<String> {
+    let has = |line: &String| line.contains(&format!(" {level} ")) && line.contains(text);
+    bridge.log_lines().into_iter().filter(has).collect()
+}
+
+#[test]
+fn a_refused_token_a_late_call_and_a_full_place_are_one_line_each_however_often() {
+    let flags = ["--call-timeout", "1.5", "--max-calls", "2", "--max-streams", "1"];
+    let more = ["--max-clients", "1", "--log-level", "info"];
+    let bridge = Bridge::start(&[&flags[..], &more].concat());
+    let desk = Desk::on(&bridge);
+    let mut client = desk.client(&register(&[ADD]));
+    let _get = desk.listens(&Ask::get());
+    let late = [1, 2].map(|_| desk.begin(&Ask::call_old("1", "add", "{}")));
+    let calls = [client.call(), client.call()];
+    for _ in 0..3 {
+        let bad = Token::of(&desk.id, "agent").expires_in(-3600).mint();
+        assert_eq!(desk.send(&Ask::old("1", "ping", "{}").bearer(&bad)).status, 401);
+        assert!(!desk.send(&Ask::call_old("2", "add", "{}")).tool_error().is_empty());
+        assert_eq!(desk.send(&Ask::get()).status, 429);
+        let other = desk.another();
+        assert_eq!(Client::joins(&other, &token(&other.id, "client")).close().0, 4429);
+    }
+    for late in late {
+        assert!(late.finish().tool_error().contains("did not answer"));
+    }
+
+    // The log is read by a thread of its own, which may be a little behind.
+    for text in ["token refused", "not answered in time", "--max-calls", "--max-streams"] {
+        bridge.await_log(text, crate::support::SOON);
+    }
+    bridge.await_log("--max-clients", crate::support::SOON);
+    let token = lines(&bridge, "WARN", "token refused");
+    assert_eq!(token.len(), 1, "{}", bridge.log());
+    assert!(token[0].contains("peer=127.0.0.1") && token[0].contains("expired"), "{token:?}");
+    let timeout = lines(&bridge, "WARN", "not answered in time");
+    assert_eq!(timeout.len(), 1, "{}", bridge.log());
+    let named = |call: &crate::extra::Call| timeout[0].contains(&format!("call={}", call.id));
+    assert!(calls.iter().any(named), "{timeout:?}, {calls:?}");
+    for limit in ["--max-calls", "--max-streams", "--max-clients"] {
+        assert_eq!(lines(&bridge, "WARN", limit).len(), 1, "{limit}: {}", bridge.log());
+    }
+}
+
+#[test]
+fn at_debug_each_call_is_logged_by_the_id_that_its_client_saw() {
+    let bridge = Bridge::start(&["--log-level", "debug"]);
+    let desk = Desk::on(&bridge);
+    let mut client = desk.client(&register(&[ADD]));
+    for ask in [Ask::call_old("1", "add", "{}"), Ask::call_new("1", "add", "{}")] {
+        let running = desk.begin(&ask);
+        let call = client.call();
+        client.answers(&call.id, r#"{"content":[]}"#);
+        running.finish();
+        let line = bridge.await_log(&format!("call={}", call.id), Duration::from_secs(3));
+        assert!(line.contains(" DEBUG call ") && line.contains("tools/call"), "{line}");
+        assert!(line.contains(&desk.id) && line.contains("name=add"), "{line}");
+    }
+    let lost = desk.begin(&Ask::call_old("1", "add", "{}"));
+    let call = client.call();
+    drop(lost);
+    client.cancel_of(&call, 2.0);
+    let said = format!("call cancelled client={} call={}", desk.id, call.id);
+    bridge.await_log(&said, Duration::from_secs(3));
+    let quiet = Bridge::start(&[]);
+    let desk = Desk::on(&quiet);
+    let mut client = desk.client(&register(&[ADD]));
+    let running = desk.begin(&Ask::call_old("1", "add", "{}"));
+    let call = client.call();
+    client.answers(&call.id, r#"{"content":[]}"#);
+    running.finish();
+    assert!(!quiet.log().contains(&call.id), "not at info: {}", quiet.log());
+}

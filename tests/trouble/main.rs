@@ -15,6 +15,7 @@ mod limits;
 mod log;
 mod reload;
 mod restart;
+mod sessions;
 mod stall;
 mod start;
 mod stop;

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use serde_json::json;
 
 use crate::extra::{ADD, Ask, Desk, register};
-use crate::support::{Bridge, Token, eventually};
+use crate::support::{Agent, Bridge, Client, SOON, Token, eventually};
 
 const FIRST: &str = "the-first-secret-0123456789-0123456789";
 const SECOND: &str = "the-second-secret-0123456789-012345678";
@@ -138,4 +139,64 @@ fn without_a_secret_file_the_signal_changes_nothing() {
     bridge.assert_well("SIGHUP");
     client.is_alive();
     assert_eq!(desk.send(&Ask::old("1", "ping", "{}")).status, 200);
+}
+
+#[test]
+fn revoked_tokens_are_refused_and_their_sockets_closed() {
+    let file = SecretFile::with("# none yet\n");
+    let bridge = Bridge::start_with(&[], &["--revoked-file", file.path()]);
+    let named = |id: &str, scope: &str, jti: &str| Token::of(id, scope).claim("jti", jti).mint();
+    let id = crate::support::unique("revoked");
+    let ping =
+        |token: &str| Agent::with_token(&bridge, &id, token).legacy("ping", json!({})).status();
+    let mut stays = Client::connect_with_token(&bridge, &id, &named(&id, "client", "good"));
+    stays.offers(&["echo"]);
+    let other = crate::support::unique("revoked");
+    let mut goes = Client::connect_with_token(&bridge, &other, &named(&other, "client", "stolen"));
+    goes.offers(&["echo"]);
+    assert_eq!(ping(&named(&id, "agent", "a1")), 200);
+
+    file.says("stolen\n\na1\n");
+    bridge.signal(Signal::HUP);
+    let (code, reason) = goes.expects_close();
+    assert_eq!((code, reason.as_str()), (4401, "token revoked"));
+    stays.expects_alive();
+    assert_eq!(ping(&named(&id, "agent", "a1")), 401);
+    assert_eq!(ping(&named(&id, "agent", "a2")), 200, "another token of the same client");
+    let mut again = Client::connect_with_token(&bridge, &other, &named(&other, "client", "stolen"));
+    assert_eq!(again.expects_close().0, 4401);
+
+    // A whole client ID; and a list that cannot be read changes nothing.
+    file.says(&format!("{id}\n"));
+    bridge.signal(Signal::HUP);
+    assert_eq!(stays.expects_close().0, 4401);
+    drop(file);
+    bridge.signal(Signal::HUP);
+    bridge.await_log("the old list stays", SOON);
+    assert_eq!(ping(&named(&id, "agent", "a2")), 401);
+}
+
+#[test]
+fn a_pipe_in_the_files_place_holds_nobody_up() {
+    let file = SecretFile::with(&format!("{FIRST}\n"));
+    let bridge = bridge_with(&file);
+    let desk = Desk::on(&bridge);
+    assert_eq!(status(&desk, FIRST), 200);
+    std::fs::remove_file(&file.0).expect("it is there");
+    let made = std::process::Command::new("mkfifo").arg(&file.0).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo makes a pipe");
+    bridge.signal(Signal::HUP);
+    let line = bridge.await_log("regular file", Duration::from_secs(3));
+    assert!(line.contains("--secret-file") && line.contains(file.path()), "{line}");
+    let asked = std::time::Instant::now();
+    assert_eq!(status(&desk, FIRST), 200, "the old one is in place");
+    assert!(asked.elapsed() < Duration::from_secs(1), "at once: {:?}", asked.elapsed());
+
+    // And once it is a file again, it is read again.
+    std::fs::remove_file(&file.0).expect("it is there");
+    file.says(SECOND);
+    bridge.signal(Signal::HUP);
+    eventually("the second is taken", Duration::from_secs(3), || {
+        (status(&desk, SECOND) == 200).then_some(())
+    });
 }

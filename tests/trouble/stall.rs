@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::extra::{ADD, Ask, Desk, register};
-use crate::support::Bridge;
+use crate::support::{Bridge, RawClient};
 
 const MIB: u64 = 1 << 20;
 
@@ -141,4 +141,91 @@ fn an_agent_that_reads_slowly_gets_everything() {
     std::thread::sleep(Duration::from_millis(2500));
     let answer = running.finish();
     assert!(answer.raw("result").as_deref() == Some(&*result), "{answer}");
+}
+
+#[test]
+fn a_client_that_registers_on_and_on_without_reading_is_dropped_and_costs_little() {
+    let bridge = Bridge::start(&["--body-timeout", "1.5"]);
+    let desk = Desk::on(&bridge);
+    let mut raw = RawClient::connect(&bridge, &desk.id);
+    // 2 KB each, with an answer of more than 30 KB.
+    let register = format!(r#"{{"type":"register","tools":[{}0]}}"#, "0,".repeat(999));
+    raw.send_text(&register);
+    let refused = raw.next_message(Duration::from_secs(5))["refused"].to_string();
+    assert!(refused.len() > 30_000, "{} bytes", refused.len());
+    let before = bridge.resident_bytes();
+
+    let frames = RawClient::frame(0x81, register.as_bytes()).repeat(100);
+    let writer = std::thread::spawn(move || {
+        while raw.http.try_send(&frames).is_ok() {}
+        Instant::now()
+    });
+    let begun = Instant::now();
+    let mut most = before;
+    while !writer.is_finished() {
+        most = most.max(bridge.resident_bytes());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let took = writer.join().expect("it writes until it is dropped") - begun;
+    assert!(took > Duration::from_millis(1300), "it may stall for 1.5 s, not {took:?}");
+    assert!(took < Duration::from_secs(6), "dropped after about 1.5 s, not {took:?}");
+    let grown = (most - before) / MIB;
+    assert!(grown < 8, "registers whose answers nobody reads cost {grown} MiB");
+    others_are_served(&bridge);
+}
+
+#[test]
+fn an_agent_that_takes_nothing_of_its_answer_is_dropped_after_the_body_timeout() {
+    let bridge = Bridge::start(&["--body-timeout", "1"]);
+    let desk = Desk::on(&bridge);
+    let mut client = desk.client(&register(&[ADD]));
+    let result = format!(r#"{{"x":"{}"}}"#, "z".repeat((4 << 20) - 1000));
+    let before = bridge.open_files();
+    for accept in ["application/json", "text/event-stream"] {
+        // Together more than the kernel takes for a reader that does not read.
+        let call = |id| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"add"}}}}"#
+            )
+        };
+        let batch = format!("[{},{},{},{}]", call(1), call(2), call(3), call(4));
+        let stalled = desk.begin(&Ask::post(&batch).header("Accept", accept));
+        let calls = [client.call(), client.call(), client.call(), client.call()];
+        let answered = Instant::now();
+        for call in &calls {
+            client.answers(&call.id, &result);
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(bridge.open_files() > before, "{accept}: it may stall for a second");
+        crate::support::eventually("the connection is dropped", crate::support::SOON, || {
+            (bridge.open_files() <= before).then_some(())
+        });
+        let took = answered.elapsed();
+        assert!(took > Duration::from_millis(900), "{accept}: dropped after {took:?}");
+        drop(stalled);
+    }
+    client.is_alive();
+    others_are_served(&bridge);
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_dropped_after_the_body_timeout_and_its_calls_end() {
+    let bridge = Bridge::start(&["--body-timeout", "1", "--reconnect-wait", "0.2"]);
+    let desk = Desk::on(&bridge);
+    let _client = desk.client(&register(&[ADD]));
+    let arguments = format!(r#"{{"x":"{}"}}"#, "y".repeat(2 << 20));
+    let begun = Instant::now();
+    // 12 MiB is more than the kernel takes for a reader that does not read, and there is a queue.
+    let running: Vec<_> =
+        (0..6).map(|_| desk.begin(&Ask::call_old("1", "add", &arguments))).collect();
+    bridge.await_log("client reads nothing", Duration::from_secs(5));
+    let took = begun.elapsed();
+    assert!(took > Duration::from_millis(900), "it may stall for a second, not {took:?}");
+    for call in running {
+        let words = call.finish().tool_error();
+        assert!(!words.is_empty() && !words.contains("did not answer"), "{words}");
+    }
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(5), "dropped after about a second, not {took:?}");
+    others_are_served(&bridge);
 }

@@ -226,3 +226,54 @@ fn a_client_that_comes_while_it_stops_is_not_taken() {
     client.answers(&call.id, r#"{"content":[]}"#);
     assert_eq!(running.finish().code(), None);
 }
+
+#[test]
+fn what_belongs_to_a_running_call_is_taken_while_it_stops() {
+    let bridge = Bridge::start(&["--drain-timeout", "5"]);
+    let desk = Desk::on(&bridge);
+    let mut client = desk.client(&register(&[ADD]));
+    let params = crate::extra::INITIALIZE
+        .replace(r#""capabilities":{}"#, r#""capabilities":{"elicitation":{}}"#);
+    let answer = desk.send(&Ask::old("0", "initialize", &params));
+    let session = answer.header("mcp-session-id").expect("a session").to_owned();
+    let mut asking = desk.begin(&Ask::call_old("1", "add", "{}").session(&session));
+    let call = client.call();
+    client.answers(
+        &call.id,
+        r#"{"resultType":"input_required","inputRequests":{"n":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}}}"#,
+    );
+    let asked: serde_json::Value = serde_json::from_str(&asking.event(3.0)).expect("JSON");
+    let unwanted = desk.begin(&Ask::call_old("2", "add", "{}").session(&session));
+    let to_cancel = client.call();
+
+    bridge.signal(Signal::TERM);
+    crate::support::eventually("health says so", Duration::from_secs(2), || {
+        (status(&bridge, "/health").0 == 503).then_some(())
+    });
+    let response = |result: &str| {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, asked["id"]);
+        Ask::post(&body).header("MCP-Protocol-Version", "2025-11-25").session(&session)
+    };
+    assert_eq!(desk.send(&response(r#"{"action":"decline"}"#)).status, 202);
+    let again = client.call();
+    assert!(again.params.contains(r#""action":"decline""#), "{again:?}");
+    assert_eq!(desk.send(&Ask::cancelled("2").session(&session)).status, 202);
+    client.cancel_of(&to_cancel, 2.0);
+    // Whatever begins something, or is a stranger's, is refused.
+    for (ask, status) in [
+        (Ask::call_old("3", "add", "{}").session(&session), 503),
+        (Ask::old("3", "ping", "{}").session(&session), 503),
+        (Ask::post(r#"[{"jsonrpc":"2.0","id":3,"method":"ping"}]"#), 503),
+        (response("{}").bearer("none"), 401),
+    ] {
+        let answer = desk.send(&ask);
+        assert_eq!(answer.status, status, "{ask:?}: {answer}");
+    }
+    client.hears_nothing(0.1);
+    client.answers(&again.id, r#"{"content":[],"done":1}"#);
+    let answer = asking.finish();
+    assert_eq!(answer.only_json()["result"]["done"], 1, "{answer}");
+    drop(unwanted);
+    assert_eq!(client.close().0, 1001);
+    assert_eq!(bridge.wait_exit(Duration::from_secs(4)).code(), Some(0), "{}", bridge.log());
+}
