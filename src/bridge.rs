@@ -52,7 +52,6 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Bridge {
     executor: Rc<LocalExecutor<'static>>,
     shared: Rc<Shared>,
-    inbox: flume::Receiver<Request>,
     listeners: Vec<Listener>,
     metrics: Option<Listener>,
     addresses: Vec<SocketAddr>,
@@ -99,8 +98,7 @@ impl Bridge {
         let secrets = config.secrets.load()?;
         let revoked = revoked(&config)?;
         let executor = Rc::new(LocalExecutor::new());
-        let (registry, inbox) = flume::unbounded();
-        let shared = Shared::new(config, secrets, revoked, registry, &executor);
+        let shared = Shared::new(config, secrets, revoked, &executor);
         let mut listeners = Vec::new();
         for address in &shared.config.listen {
             listeners.push(Listener::bind("--listen", *address, false)?);
@@ -113,7 +111,7 @@ impl Bridge {
         let (orders, received) = flume::unbounded();
         let control = Control { orders };
         let orders = received;
-        Ok(Bridge { executor, shared, inbox, listeners, metrics, addresses, control, orders })
+        Ok(Bridge { executor, shared, listeners, metrics, addresses, control, orders })
     }
 
     /// Where it listens, in the order of the configuration; port 0 has become a real one.
@@ -148,12 +146,12 @@ impl Bridge {
     }
 
     async fn serve(self) -> Result<(), String> {
-        let Bridge { shared, inbox, listeners, metrics, addresses, orders, executor, .. } = self;
+        let Bridge { shared, listeners, metrics, addresses, orders, executor, .. } = self;
         // The tasks are the executor's; a hold on it in one of them would keep both for ever.
         drop(executor);
         let (failed, failure) = flume::unbounded();
         shared.spawn_vital(timers::drive(shared.clone()), failed.clone());
-        shared.spawn_vital(registry::run(shared.clone(), inbox), failed.clone());
+        shared.spawn_vital(registry::run(shared.clone()), failed.clone());
         for listener in listeners.into_iter().chain(metrics) {
             shared.spawn_vital(listener.run(shared.clone()), failed.clone());
         }

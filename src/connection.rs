@@ -60,7 +60,7 @@ pub fn run(
     let mut connection = Connection::new(socket, claims, place);
     if !leftover.is_empty() {
         connection.boundary.feed(&leftover);
-        connection.unread = Some(leftover.into());
+        connection.awake().unread = Some(leftover.into());
     }
     async move {
         let ended = poll_fn(|cx| connection.poll(cx)).await;
@@ -85,16 +85,21 @@ struct Connection {
     socket: Socket,
     conversation: Conversation,
     /// Only while something is unfinished: half a message read, or bytes not written.
-    context: Option<Box<WebSocketContext>>,
+    awake: Option<Box<Awake>>,
     boundary: Boundary,
     /// The socket took no more; nothing is added until it does.
     blocked: bool,
-    /// Since when it has taken nothing at all.
-    stalled: Option<Instant>,
     timer: Timer,
+    place: Place,
+}
+
+/// What a sleeping connection does without.
+struct Awake {
+    context: WebSocketContext,
+    /// Since when the blocked socket has taken nothing at all.
+    stalled: Option<Instant>,
     /// What was received and not looked at: behind the handshake, or while reading had to wait.
     unread: Option<Box<[u8]>>,
-    place: Place,
 }
 
 impl Connection {
@@ -104,11 +109,9 @@ impl Connection {
         Connection {
             conversation: Conversation::new(shared, claims),
             timer: Timer::new(shared.clone()),
-            context: None,
+            awake: None,
             boundary: Boundary::default(),
             blocked: false,
-            stalled: None,
-            unread: None,
             place,
             socket,
         }
@@ -116,6 +119,20 @@ impl Connection {
 
     fn shared(&self) -> &Rc<Shared> {
         &self.socket.shared
+    }
+
+    fn awake(&mut self) -> &mut Awake {
+        self.awake.get_or_insert_with(|| {
+            Box::new(Awake { context: context(), stalled: None, unread: None })
+        })
+    }
+
+    fn has_unread(&self) -> bool {
+        self.awake.as_ref().is_some_and(|awake| awake.unread.is_some())
+    }
+
+    fn stalled(&self) -> Option<Instant> {
+        self.awake.as_ref()?.stalled
     }
 
     /// Empty the inbox, take what came, look at the clock; then wait for one of the three.
@@ -141,8 +158,8 @@ impl Connection {
         }
         self.look_at_clock()?;
         self.flush()?;
-        if !self.blocked && self.unread.is_none() && self.boundary.is_between_messages() {
-            self.context = None;
+        if !self.blocked && !self.has_unread() && self.boundary.is_between_messages() {
+            self.awake = None;
         }
         Ok(())
     }
@@ -156,14 +173,14 @@ impl Connection {
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let shared = self.shared();
         let mut deadline = self.conversation.channel.deadline(shared.now(), shared.wall());
-        if let Some(since) = self.stalled {
+        if let Some(since) = self.stalled() {
             deadline = deadline.min(since + shared.config.body_timeout);
         }
         let io = if self.blocked {
             self.socket.io.poll_writable(cx).is_ready()
         } else if self.conversation.joining {
             false
-        } else if self.unread.is_some() {
+        } else if self.has_unread() {
             true
         } else {
             self.socket.io.poll_readable(cx).is_ready()
@@ -177,12 +194,14 @@ impl Connection {
     // Reading.
 
     fn receive(&mut self) -> Result<(), Ended> {
-        if let Some(unread) = self.unread.take_if(|_| !self.blocked && !self.conversation.joining) {
+        if self.may_read()
+            && let Some(unread) = self.awake.as_mut().and_then(|awake| awake.unread.take())
+        {
             self.read_messages(&unread)?;
         }
         let shared = self.shared().clone();
         for _ in 0..READS_PER_TURN {
-            if !self.may_read() || self.unread.is_some() {
+            if !self.may_read() || self.has_unread() {
                 return Ok(());
             }
             let mut scratch = shared.scratch.borrow_mut();
@@ -218,7 +237,7 @@ impl Connection {
         loop {
             if !self.may_read() {
                 // The context may hold a complete message too, so this is noted even without a rest.
-                self.unread = Some(rest.into());
+                self.awake().unread = Some(rest.into());
                 return Ok(());
             }
             let read = self.with_context(&mut rest, |context, wire| context.read(wire));
@@ -267,7 +286,8 @@ impl Connection {
 
     fn look_at_clock(&mut self) -> Result<(), Ended> {
         let (now, wall) = (self.shared().now(), self.shared().wall());
-        if self.stalled.is_some_and(|since| now.since(since) >= self.shared().config.body_timeout) {
+        if self.stalled().is_some_and(|since| now.since(since) >= self.shared().config.body_timeout)
+        {
             log::info("client reads nothing", &[("client", &self.conversation.client_id)]);
             return Err(Ended::Lost);
         }
@@ -288,7 +308,7 @@ impl Connection {
     }
 
     fn flush(&mut self) -> Result<(), Ended> {
-        if self.context.is_none() {
+        if self.awake.is_none() {
             return Ok(());
         }
         let written = self.with_context(&mut &[][..], |context, wire| context.flush(wire));
@@ -300,13 +320,13 @@ impl Connection {
         match written {
             Ok(()) => {
                 self.blocked = false;
-                self.stalled = None;
+                self.awake().stalled = None;
                 Ok(())
             }
             Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
                 self.blocked = true;
                 let now = self.shared().now();
-                self.stalled.get_or_insert(now);
+                self.awake().stalled.get_or_insert(now);
                 Ok(())
             }
             Err(error) => Err(ended_by(error)),
@@ -319,13 +339,14 @@ impl Connection {
         input: &mut &[u8],
         work: impl FnOnce(&mut WebSocketContext, &mut Wire<'_, '_>) -> T,
     ) -> T {
-        let context = self.context.get_or_insert_with(|| Box::new(context()));
+        self.awake();
+        let awake = self.awake.as_mut().expect("made on the line above");
         let mut wire = Wire { input, output: self.socket.io.get_ref(), sent: 0 };
-        let result = work(context, &mut wire);
+        let result = work(&mut awake.context, &mut wire);
         let sent = wire.sent;
         if sent > 0 {
             // It took something: slow is not stalled.
-            self.stalled = None;
+            awake.stalled = None;
             self.shared().metrics.channel_sent_bytes.add(sent);
         }
         result
@@ -336,9 +357,11 @@ impl Connection {
     /// Gives everything back and says why.
     async fn end(self, ended: Ended) {
         let shared = self.socket.shared.clone();
-        let (socket, context, place) = self.give_back(&ended);
+        let (socket, awake, place) = self.give_back(&ended);
         let told = match ended {
-            Ended::Closing(close) => say_goodbye(&socket, context, close).await,
+            Ended::Closing(close) => {
+                say_goodbye(&socket, awake.map(|awake| awake.context), close).await
+            }
             Ended::Closed(_) | Ended::Lost => false,
         };
         shared.clients.set(shared.clients.get() - 1);
@@ -349,7 +372,7 @@ impl Connection {
     }
 
     /// Gives back the calls: those that were written may have run, the others may go elsewhere.
-    fn give_back(self, ended: &Ended) -> (Socket, Option<Box<WebSocketContext>>, Place) {
+    fn give_back(self, ended: &Ended) -> (Socket, Option<Box<Awake>>, Place) {
         let shared = self.socket.shared.clone();
         let code = match ended {
             Ended::Closing(close) => close.code(),
@@ -374,7 +397,7 @@ impl Connection {
             ],
         );
         self.conversation.end(&shared);
-        (self.socket, self.context, self.place)
+        (self.socket, self.awake, self.place)
     }
 }
 

@@ -5,10 +5,13 @@
 //! streams what changed, and remembers the little there is to remember of a 2025-era session. It never
 //! sees a call's answer.
 
+use std::cell::{Cell, RefCell};
 use std::collections::hash_map::{DefaultHasher, HashMap};
 use std::collections::{BTreeSet, VecDeque};
+use std::future::poll_fn;
 use std::hash::{Hash, Hasher};
 use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use clientmcp_proto::agent::{Cancel, Memory, View};
@@ -109,24 +112,68 @@ pub struct Seen {
     pub full: bool,
 }
 
-/// Runs the registry until its senders are gone.
-pub async fn run(shared: Rc<Shared>, inbox: flume::Receiver<Request>) {
+/// What the registry has not looked at yet.
+///
+/// Not a flume queue because that keeps the room it once needed, and when ten thousand clients leave at
+/// once that is a megabyte for ever. Unbounded, because every sender is itself bounded: one request per
+/// agent connection, a handful per client.
+#[derive(Default)]
+pub struct Inbox {
+    queue: RefCell<VecDeque<Request>>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl Inbox {
+    pub fn push(&self, request: Request) {
+        self.queue.borrow_mut().push_back(request);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub fn pop(&self) -> Option<Request> {
+        let mut queue = self.queue.borrow_mut();
+        let request = queue.pop_front();
+        if queue.is_empty() && queue.capacity() > INBOX_KEPT {
+            *queue = VecDeque::new();
+        }
+        request
+    }
+
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.queue.borrow().is_empty()
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Request> {
+        if let Some(request) = self.pop() {
+            return Poll::Ready(request);
+        }
+        self.waker.set(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+}
+
+/// Requests that an empty inbox keeps room for, so that the busy one does not allocate all the time.
+const INBOX_KEPT: usize = 64;
+
+/// Runs the registry, for ever.
+pub async fn run(shared: Rc<Shared>) {
     let mut registry = Registry::new(shared.clone());
     let mut timer = Timer::new(shared.clone());
     loop {
         let next = registry.next_deadline();
-        let received = smol::future::or(async { Some(inbox.recv_async().await) }, async {
-            match next {
-                Some(deadline) => timer.until(deadline).await,
-                None => std::future::pending().await,
+        let received = poll_fn(|cx| {
+            if let Poll::Ready(request) = shared.inbox.poll(cx) {
+                return Poll::Ready(Some(request));
             }
-            None
-        })
-        .await;
-        match received {
-            Some(Ok(request)) => registry.handle(request),
-            Some(Err(flume::RecvError::Disconnected)) => return,
-            None => {}
+            match next {
+                Some(deadline) => timer.poll(cx, deadline).map(|()| None),
+                None => Poll::Pending,
+            }
+        });
+        if let Some(request) = received.await {
+            registry.handle(request);
         }
         registry.tick();
     }
@@ -154,12 +201,21 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// One client ID. Without anything in it the entry is removed.
 #[derive(Default)]
 struct Entry {
-    online: Option<Rc<Mailbox>>,
+    presence: Presence,
     /// What is registered; outlives the connection by the offline grace.
     offer: Option<Rc<Offer>>,
-    left_at: Option<Instant>,
     /// What only some clients have; boxed so that a sleeping one is small.
     busy: Option<Box<Busy>>,
+}
+
+/// One field, because nobody is there and has left: an entry of a sleeping client is this small.
+#[derive(Default)]
+enum Presence {
+    /// Never, or not within the offline grace.
+    #[default]
+    Absent,
+    Online(Rc<Mailbox>),
+    Left(Instant),
 }
 
 #[derive(Default)]
@@ -192,14 +248,28 @@ impl Entry {
         self.busy.get_or_insert_default()
     }
 
+    /// Of the connection whose leave has not come.
+    fn online(&self) -> Option<&Rc<Mailbox>> {
+        match &self.presence {
+            Presence::Online(mailbox) => Some(mailbox),
+            Presence::Absent | Presence::Left(_) => None,
+        }
+    }
+
+    fn left_at(&self) -> Option<Instant> {
+        match self.presence {
+            Presence::Left(at) => Some(at),
+            Presence::Absent | Presence::Online(_) => None,
+        }
+    }
+
     fn mailbox(&self) -> Option<&Rc<Mailbox>> {
-        self.online.as_ref().filter(|mailbox| !mailbox.is_closed())
+        self.online().filter(|mailbox| !mailbox.is_closed())
     }
 
     fn is_empty(&self) -> bool {
-        self.online.is_none()
+        matches!(self.presence, Presence::Absent)
             && self.offer.is_none()
-            && self.left_at.is_none()
             && self.busy.as_ref().is_none_or(|busy| busy.is_idle())
     }
 }
@@ -298,7 +368,7 @@ impl Registry {
             let lately = |since: Instant| now.since(since) < grace;
             if let Err(fault) = ticket.call.judge(view, &ticket.body) {
                 ticket.end(Reply::Fault(fault));
-            } else if entry.left_at.is_some_and(lately) || lately(self.started) {
+            } else if entry.left_at().is_some_and(lately) || lately(self.started) {
                 self.park(now, ticket);
             } else {
                 ticket.end(Reply::Trouble(Trouble::NotConnected));
@@ -373,9 +443,10 @@ impl Registry {
         let Join { client_id, mailbox, offer, refused } = join;
         let offer = self.shared_offer(offer);
         let entry = self.clients.entry(client_id.clone()).or_default();
-        let again = entry.online.as_ref().is_some_and(|old| Rc::ptr_eq(old, &mailbox));
+        let again = entry.online().is_some_and(|old| Rc::ptr_eq(old, &mailbox));
         if !again {
-            if let Some(old) = entry.online.replace(mailbox.clone()) {
+            let before = std::mem::replace(&mut entry.presence, Presence::Online(mailbox.clone()));
+            if let Presence::Online(old) = before {
                 old.ask_to_close(Close::Replaced);
                 log::info("client replaced by a newer connection", &[("client", &client_id)]);
             } else {
@@ -383,7 +454,6 @@ impl Registry {
             }
             self.shared.metrics.joins.count();
         }
-        entry.left_at = None;
         let changes = changes_between(entry.offer.as_deref(), Some(&offer));
         let before = entry.offer.replace(offer);
         mailbox.push(Item::Joined { refused });
@@ -403,9 +473,8 @@ impl Registry {
     fn leave(&mut self, client_id: ClientId, mailbox: &Rc<Mailbox>, unsent: Vec<Rc<Ticket>>) {
         let now = self.shared.now();
         let Some(entry) = self.clients.get_mut(&client_id) else { return };
-        if entry.online.as_ref().is_some_and(|online| Rc::ptr_eq(online, mailbox)) {
-            entry.online = None;
-            entry.left_at = Some(now);
+        if entry.online().is_some_and(|online| Rc::ptr_eq(online, mailbox)) {
+            entry.presence = Presence::Left(now);
             log::info("client left", &[("client", &client_id)]);
             self.look_again(now + self.shared.config.offline_grace, &client_id);
         }
@@ -585,8 +654,8 @@ impl Registry {
                 busy.streams.iter().for_each(|slot| slot.changed(changed));
             }
         }
-        if entry.left_at.is_some_and(|left| now.since(left) >= grace) {
-            entry.left_at = None;
+        if entry.left_at().is_some_and(|left| now.since(left) >= grace) {
+            entry.presence = Presence::Absent;
             let offer = entry.offer.take();
             let changes = changes_between(offer.as_deref(), None);
             self.drop_offer(offer);

@@ -20,7 +20,7 @@ use smol::future::FutureExt;
 use crate::config::Config;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
-use crate::registry::Request;
+use crate::registry::{Inbox, Request};
 use crate::revoked::Revoked;
 use crate::timers::Timers;
 
@@ -34,7 +34,8 @@ pub struct Shared {
     pub revoked: RefCell<Rc<Revoked>>,
     pub metrics: Metrics,
     pub timers: Timers,
-    pub registry: flume::Sender<Request>,
+    /// The registry's.
+    pub inbox: Inbox,
     /// Where every read lands first. Borrowed only between two awaits, never across one.
     pub scratch: RefCell<Box<[u8]>>,
     /// The bridge was asked to stop: new work is refused.
@@ -63,7 +64,6 @@ impl Shared {
         config: Config,
         secrets: Secrets,
         revoked: Revoked,
-        registry: flume::Sender<Request>,
         executor: &Rc<LocalExecutor<'static>>,
     ) -> Rc<Shared> {
         Rc::new(Shared {
@@ -72,7 +72,7 @@ impl Shared {
             revoked: RefCell::new(Rc::new(revoked)),
             metrics: Metrics::default(),
             timers: Timers::default(),
-            registry,
+            inbox: Inbox::default(),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into()),
             draining: Cell::new(false),
             clients: Cell::new(0),
@@ -160,11 +160,9 @@ impl Shared {
         CallId(id)
     }
 
-    /// Sends to the registry. It never waits, so this never does: its inbox is unbounded because every
-    /// sender is itself bounded (one request per agent connection, a handful per client).
+    /// Sends to the registry. It never waits, so this never does.
     pub fn tell(&self, request: Request) {
-        // The registry ends only with the bridge; then nobody is left to be told anything.
-        self.registry.send(request).ok();
+        self.inbox.push(request);
     }
 }
 

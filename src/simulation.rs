@@ -136,7 +136,6 @@ impl Scene {
 
 struct World {
     scene: Scene,
-    inbox: flume::Receiver<Request>,
     registry: Registry,
     peers: Vec<Peer>,
     agents: Vec<Agent>,
@@ -156,9 +155,8 @@ impl World {
         let secret = "0123456789abcdef0123456789abcdef";
         let env = |name: &str| (name == "CLIENTMCP_SECRET").then(|| secret.to_owned());
         let config = Config::from_parts(flags, &env).map_err(|error| error.to_string())?;
-        let (tell, inbox) = flume::unbounded();
         let secrets = Secrets::parse(secret).map_err(|error| error.to_string())?;
-        let shared = Shared::new(config, secrets, Revoked::default(), tell, &Rc::default());
+        let shared = Shared::new(config, secrets, Revoked::default(), &Rc::default());
         shared.pretend.set(Some(Instant(1_000_000)));
         let ids = ["kitchen", "garden"].map(|id| ClientId::parse(id).expect("a client ID"));
         Ok(World {
@@ -176,7 +174,6 @@ impl World {
                 questions: Vec::new(),
                 changes: 0,
             },
-            inbox,
             peers: Vec::new(),
             agents: Vec::new(),
             listeners: Vec::new(),
@@ -249,10 +246,10 @@ impl World {
 
     /// As in `registry::run`; whether there was anything to do.
     fn turn_of_registry(&mut self) -> bool {
-        let request = self.inbox.try_recv();
+        let request = self.scene.shared.inbox.pop();
         let due = self.registry.next_deadline().is_some_and(|at| at <= self.scene.now());
-        let works = request.is_ok() || due;
-        if let Ok(request) = request {
+        let works = request.is_some() || due;
+        if let Some(request) = request {
             self.registry.handle(request);
         }
         self.registry.tick();
@@ -292,7 +289,7 @@ impl World {
                 works |= listener.turn(&mut self.scene)?;
             }
             self.bounds()?;
-            if !works && self.inbox.is_empty() {
+            if !works && self.scene.shared.inbox.is_empty() {
                 return Ok(());
             }
         }

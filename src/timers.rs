@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -19,8 +20,8 @@ const TICK: u64 = 50;
 
 #[derive(Default)]
 pub struct Timers {
-    queue: RefCell<BTreeMap<(Instant, u64), Waker>>,
-    next_id: Cell<u64>,
+    queue: RefCell<BTreeMap<(Instant, NonZeroU64), Waker>>,
+    last_id: Cell<u64>,
     /// Woken when an entry earlier than all others arrives.
     driver: RefCell<Option<Waker>>,
 }
@@ -28,7 +29,7 @@ pub struct Timers {
 /// One task's place in the queue; leaves it when dropped.
 pub struct Timer {
     shared: Rc<Shared>,
-    key: Option<(Instant, u64)>,
+    key: Option<(Instant, NonZeroU64)>,
 }
 
 impl Timer {
@@ -54,8 +55,9 @@ impl Timer {
             }
             queue.remove(&key);
         }
-        let key = (due, timers.next_id.get());
-        timers.next_id.set(key.1 + 1);
+        timers.last_id.set(timers.last_id.get() + 1);
+        let id = NonZeroU64::new(timers.last_id.get()).expect("counted up on the line above");
+        let key = (due, id);
         let first = queue.first_key_value().is_none_or(|(earliest, _)| key < *earliest);
         queue.insert(key, cx.waker().clone());
         self.key = Some(key);

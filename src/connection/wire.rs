@@ -62,12 +62,8 @@ impl Write for Wire<'_, '_> {
 /// Says why and closes; whether that could be written. The client must be given time to read it, so that
 /// one in the middle of a large message sees the close code and not a reset. `context` may hold the end
 /// of a message that is half written.
-pub async fn say_goodbye(
-    socket: &Socket,
-    context: Option<Box<WebSocketContext>>,
-    close: Close,
-) -> bool {
-    let mut context = context.unwrap_or_else(|| Box::new(self::context()));
+pub async fn say_goodbye(socket: &Socket, context: Option<WebSocketContext>, close: Close) -> bool {
+    let mut context = context.unwrap_or_else(self::context);
     let mut memory = InMemory(Vec::new());
     let fault = (close.code() >= 4000).then(|| Message::text(channel::fault(&close)));
     let frame = CloseFrame { code: CloseCode::from(close.code()), reason: close.reason().into() };
