@@ -112,20 +112,30 @@ pub struct Seen {
     pub full: bool,
 }
 
-/// What the registry has not looked at yet.
+/// What the registry has not looked at yet: a flume queue, and a new one after a crowd, because a queue
+/// keeps the room it once needed, and when ten thousand clients leave at once that is a megabyte for ever.
 ///
-/// Not a flume queue because that keeps the room it once needed, and when ten thousand clients leave at
-/// once that is a megabyte for ever. Unbounded, because every sender is itself bounded: one request per
-/// agent connection, a handful per client.
-#[derive(Default)]
+/// Unbounded, because every sender is itself bounded: one request per agent connection, a handful per
+/// client.
 pub struct Inbox {
-    queue: RefCell<VecDeque<Request>>,
+    queue: RefCell<(flume::Sender<Request>, flume::Receiver<Request>)>,
+    /// The most that has waited in this queue.
+    most: Cell<usize>,
     waker: Cell<Option<Waker>>,
+}
+
+impl Default for Inbox {
+    fn default() -> Inbox {
+        let queue = RefCell::new(flume::unbounded());
+        Inbox { queue, most: Cell::default(), waker: Cell::default() }
+    }
 }
 
 impl Inbox {
     pub fn push(&self, request: Request) {
-        self.queue.borrow_mut().push_back(request);
+        let queue = self.queue.borrow();
+        queue.0.send(request).expect("both ends of the queue live here");
+        self.most.set(self.most.get().max(queue.0.len()));
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -133,16 +143,17 @@ impl Inbox {
 
     pub fn pop(&self) -> Option<Request> {
         let mut queue = self.queue.borrow_mut();
-        let request = queue.pop_front();
-        if queue.is_empty() && queue.capacity() > INBOX_KEPT {
-            *queue = VecDeque::new();
+        let request = queue.1.try_recv().ok();
+        if self.most.get() > INBOX_KEPT && queue.1.is_empty() {
+            *queue = flume::unbounded();
+            self.most.set(0);
         }
         request
     }
 
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
-        self.queue.borrow().is_empty()
+        self.queue.borrow().1.is_empty()
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Request> {
@@ -154,7 +165,8 @@ impl Inbox {
     }
 }
 
-/// Requests that an empty inbox keeps room for, so that the busy one does not allocate all the time.
+/// Requests that may wait without the queue being given up afterwards, so that the busy one does not
+/// allocate all the time.
 const INBOX_KEPT: usize = 64;
 
 /// Runs the registry, for ever.
