@@ -207,10 +207,12 @@ impl Connection {
         let method = frame.method(&self.buffer);
         // The demo page carries tokens: it is for this machine's own browsers, by whatever name of it that
         // no other page can take on.
-        let host = frame.host(&self.buffer).unwrap_or_default().to_owned();
+        let mut host = String::new();
         let route = match route {
-            Route::Demo if !self.shared().config.dev || !is_loopback_authority(&host) => {
-                Route::NotFound
+            Route::Demo => {
+                host.push_str(frame.host(&self.buffer).unwrap_or_default());
+                let is_for_here = self.shared().config.dev && is_loopback_authority(&host);
+                if is_for_here { Route::Demo } else { Route::NotFound }
             }
             route => route,
         };

@@ -13,11 +13,12 @@ use clientmcp_proto::json;
 use clientmcp_proto::limits;
 use clientmcp_proto::mcp::Era;
 use clientmcp_proto::negotiate::{Accept, is_json};
+use clientmcp_proto::route::Route;
 use clientmcp_proto::sse;
 use clientmcp_proto::token::Claims;
 
 use super::response::{Exchange, stream_headers};
-use super::{Connection, Next};
+use super::{Connection, Next, allowed_methods};
 use crate::call::Answering;
 use crate::head::Head;
 use crate::log;
@@ -91,12 +92,13 @@ impl Connection {
             self.shared().metrics.refusal(Refusal::Origin);
             return Response::fault(Era::Legacy, None, &Fault::ForbiddenOrigin);
         }
-        let response = Response::empty(204).with("Allow", "POST, GET, DELETE, OPTIONS");
+        let methods = allowed_methods(&Route::Mcp(None)).join(", ");
+        let response = Response::empty(204).with("Allow", methods.as_str());
         if exchange.origin.is_none() {
             return response;
         }
         let response = response
-            .with("Access-Control-Allow-Methods", "POST, GET, DELETE, OPTIONS")
+            .with("Access-Control-Allow-Methods", methods)
             .with("Access-Control-Max-Age", "600");
         // `Mcp-Param-*` are open-ended, so whatever is asked for is allowed by name.
         match head.field("access-control-request-headers") {
