@@ -1,0 +1,146 @@
+//! Processes that stop without a word and go on later: a client's (SPEC §4.5, §5.3.5), and the bridge's own.
+//!
+//! That a silent client is closed after 90 s is in `tests/contract`; this is about one that is not even
+//! able to read, and about who must not be blamed when it was the bridge that slept.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::connected::{Connected, by_hand};
+use crate::crowd::{
+    Caller, Crowd, End, FAITHFUL, Manners, get_stream, needs_files, pause, streams, until, weather,
+    within,
+};
+use crate::support::{Agent, Bridge, Client, SOON, unique};
+
+#[test]
+fn calls_to_a_stopped_client_time_out_and_it_serves_again_when_it_goes_on() {
+    let bridge = Bridge::start(&["--call-timeout", "1"]);
+    let connected = Connected::online(&bridge, &by_hand(&[]));
+    let agent = Agent::new(&bridge, &connected.client_id);
+    assert_eq!(agent.call("echo", json!({"text": "before"})).text(), "before");
+    let mut other = Client::connect(&bridge, &unique("awake"));
+    other.offers(&["add"]);
+
+    connected.signal(Signal::STOP);
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let asked = Instant::now();
+                    let words = agent.call("echo", json!({"text": "asleep"})).tool_error();
+                    (words, asked.elapsed())
+                })
+            })
+            .collect();
+        for call in calls {
+            let (words, took) = call.join().expect("a tool error");
+            assert!(words.contains("did not answer within 1 s"), "{words}");
+            assert!((900..3000).contains(&took.as_millis()), "about a second, not {took:?}");
+        }
+    });
+    other.expects_alive();
+    // One call's time-out never closes the client's socket: it is as it was.
+    connected.signal(Signal::CONT);
+    assert_eq!(agent.call("echo", json!({"text": "after"})).text(), "after");
+    assert_eq!(connected.log().matches(" online").count(), 1, "{}", connected.log());
+}
+
+#[test]
+fn a_stopped_client_that_takes_nothing_is_dropped_and_comes_back_by_itself() {
+    let bridge =
+        Bridge::start(&["--call-timeout", "1", "--body-timeout", "1", "--reconnect-wait", "0.2"]);
+    let connected = Connected::online(&bridge, &by_hand(&[]));
+    let mut agent = Agent::new(&bridge, &connected.client_id);
+    agent.patience = SOON;
+    assert_eq!(agent.call("echo", json!({"text": "before"})).text(), "before");
+    let files = bridge.open_files();
+
+    connected.signal(Signal::STOP);
+    // More than the kernel takes on the client's behalf.
+    let large = "x".repeat(3 << 20);
+    let asked = Instant::now();
+    let words = loop {
+        let words = agent.call("echo", json!({"text": large})).tool_error();
+        if words.contains("not connected") || asked.elapsed() > SOON {
+            break words;
+        }
+        let honest = ["did not answer within 1 s", "may have run", "queue"];
+        assert!(honest.iter().any(|known| words.contains(known)), "{words}");
+    };
+    assert!(words.contains("not connected"), "{words}");
+    bridge.await_log("client reads nothing", SOON);
+    assert_eq!(bridge.open_files(), files - 1, "its file is closed");
+
+    connected.signal(Signal::CONT);
+    connected.await_log_times(" online", 2);
+    assert_eq!(agent.call("echo", json!({"text": "after"})).text(), "after");
+}
+
+#[test]
+fn a_bridge_that_slept_longer_than_the_ping_interval_drops_nobody() {
+    needs_files(1500);
+    weather(|tasks| async move {
+        let bridge = Bridge::start(&["--log-level", "warn"]);
+        let nobody = bridge.open_files();
+        let quiet = Crowd::gather(bridge.addr, 300);
+        // These ping at once, get no answer, and come back by themselves, some of them twice.
+        let restless = Crowd::gather(bridge.addr, 300);
+        quiet.arrives(&tasks, FAITHFUL);
+        let often = Manners { ping_every: Some(Duration::from_secs(1)), ..FAITHFUL };
+        restless.arrives(&tasks, often);
+        quiet.all_online(20).await;
+        restless.all_online(20).await;
+        let mut opened = Vec::new();
+        for n in 0..20 {
+            let request = get_stream(&quiet.members[n].agent_token);
+            opened.push(streams(bridge.addr, &request, Some("retry")).await.expect("a stream"));
+        }
+        let mut calls = Vec::new();
+        for n in 0..20 {
+            let (addr, token) = (bridge.addr, quiet.members[n].agent_token.clone());
+            let call = async move { Caller::new(addr).calls(&token, &format!("hold-{n}")).await };
+            calls.push(tasks.spawn(call));
+        }
+        let written = || (0..20).all(|n| quiet.runs(&format!("hold-{n}")) == 1);
+        until(5, "the calls are with their clients", written, String::new).await;
+
+        bridge.signal(Signal::STOP);
+        // Answers and new calls come while it sleeps.
+        quiet.release.set(true);
+        let late = {
+            let (addr, token) = (bridge.addr, quiet.members[30].agent_token.clone());
+            tasks.spawn(async move { Caller::new(addr).calls(&token, "meanwhile").await })
+        };
+        pause(33_000).await;
+        assert!(restless.online() < 300, "clients that ping notice");
+        bridge.signal(Signal::CONT);
+
+        for (n, call) in calls.into_iter().enumerate() {
+            let end = within(5, "the answer given meanwhile", call).await;
+            assert!(matches!(&end, End::Text(text) if text.starts_with("hold-")), "{n}: {end:?}");
+        }
+        let end = within(5, "the call made meanwhile", late).await;
+        assert!(matches!(&end, End::Text(text) if text.starts_with("meanwhile@")), "{end:?}");
+        restless.all_online(25).await;
+        assert_eq!(quiet.online(), 300, "{:?}", quiet.ends.borrow());
+        for crowd in [&quiet, &restless] {
+            let unjust = crowd.ends.borrow().iter().filter(|code| **code != 1006).count();
+            assert_eq!(unjust, 0, "the bridge closed nobody: {:?}", crowd.ends.borrow());
+            assert!(crowd.doubled().is_empty(), "{:?}", crowd.doubled());
+            let mut caller = Caller::new(crowd.addr);
+            for (n, member) in crowd.members.iter().enumerate() {
+                let end = caller.calls(&member.agent_token, &format!("after-{n}")).await;
+                assert!(matches!(end, End::Text(_)), "{n}: {end:?}");
+            }
+        }
+        assert!(quiet.ends.borrow().is_empty(), "who did not ask did not notice");
+        for mut stream in opened {
+            within(20, "a comment", stream.reads_to("\n:")).await.expect("streams go on");
+        }
+        let files = || bridge.open_files() <= nobody + 600;
+        until(5, "no file is left over", files, || bridge.open_files().to_string()).await;
+    });
+}
