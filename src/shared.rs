@@ -54,6 +54,7 @@ pub struct Shared {
     executor: Weak<LocalExecutor<'static>>,
     started: std::time::Instant,
     next_call: Cell<u64>,
+    next_connection: Cell<u32>,
     /// What the simulation puts in the place of both clocks.
     #[cfg(test)]
     pub pretend: Cell<Option<Instant>>,
@@ -83,6 +84,7 @@ impl Shared {
             executor: Rc::downgrade(executor),
             started: std::time::Instant::now(),
             next_call: Cell::new(1),
+            next_connection: Cell::new(1),
             #[cfg(test)]
             pretend: Cell::default(),
         })
@@ -158,6 +160,13 @@ impl Shared {
         let id = self.next_call.get();
         self.next_call.set(id + 1);
         CallId(id)
+    }
+
+    /// The number of a client's connection; see [`Mailbox::is_older_than`].
+    pub fn next_connection(&self) -> u32 {
+        let number = self.next_connection.get();
+        self.next_connection.set(number.wrapping_add(1));
+        number
     }
 
     /// Sends to the registry. It never waits, so this never does.
