@@ -153,9 +153,21 @@ fn any_frame_begins_the_silence_anew() {
 }
 
 #[test]
-fn a_host_that_slept_closes_without_a_ping() {
-    let mut story = Story::registered(3600);
-    assert_eq!(story.at(3_000_000), SILENT);
+fn a_host_that_slept_asks_before_it_judges() {
+    for woke in [45_001, 90_000, 3_000_000] {
+        let mut story = Story::registered(86_400);
+        assert_eq!(story.at(woke), "ping");
+        assert_eq!(story.deadline(), woke + 45_000);
+        assert_eq!(story.at(woke + 44_999), "nothing");
+        assert_eq!(story.at(woke + 45_000), SILENT);
+        // One that answers stays.
+        let mut story = Story::registered(86_400);
+        assert_eq!(story.at(woke), "ping");
+        story.ms = woke + 44_999;
+        story.channel.heard(story.now());
+        assert_eq!(story.deadline(), woke + 44_999 + 45_000);
+        assert_eq!(story.at(woke + 89_998), "nothing");
+    }
 }
 
 #[test]
@@ -403,6 +415,7 @@ fn every_close_that_is_decided_here_is_met() {
         |story| story.at(10_000),
         |story| {
             story.channel.joined();
+            assert_eq!(story.at(45_000), "ping");
             story.at(90_000)
         },
     ];
