@@ -151,6 +151,10 @@ impl Connection {
     }
 
     fn turn(&mut self) -> Result<(), Ended> {
+        if self.blocked {
+            // Before anything is judged by the clock: it may be the bridge that slept, and not the client.
+            self.flush()?;
+        }
         self.receive()?;
         self.empty_mailbox()?;
         if let Some(close) = self.conversation.mailbox.closing() {
