@@ -55,9 +55,9 @@ pub struct Shared {
     started: std::time::Instant,
     next_call: Cell<u64>,
     next_connection: Cell<u32>,
-    /// What the simulation puts in the place of both clocks.
+    /// What the simulation puts in the place of the two clocks, which do not go together.
     #[cfg(test)]
-    pub pretend: Cell<Option<Instant>>,
+    pub pretend: Cell<Option<(Instant, UnixSeconds)>>,
 }
 
 impl Shared {
@@ -121,7 +121,7 @@ impl Shared {
 
     pub fn now(&self) -> Instant {
         #[cfg(test)]
-        if let Some(now) = self.pretend.get() {
+        if let Some((now, _)) = self.pretend.get() {
             return now;
         }
         Instant(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
@@ -129,8 +129,8 @@ impl Shared {
 
     pub fn wall(&self) -> UnixSeconds {
         #[cfg(test)]
-        if let Some(now) = self.pretend.get() {
-            return UnixSeconds(now.0 / 1000);
+        if let Some((_, wall)) = self.pretend.get() {
+            return wall;
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         UnixSeconds(since.as_secs())
