@@ -83,7 +83,8 @@ fn a_stopped_client_that_takes_nothing_is_dropped_and_comes_back_by_itself() {
 fn a_bridge_that_slept_longer_than_the_ping_interval_drops_nobody() {
     needs_files(1500);
     weather(|tasks| async move {
-        let bridge = Bridge::start(&["--log-level", "warn"]);
+        // Shorter than the sleep: what was answered meanwhile has not timed out.
+        let bridge = Bridge::start(&["--log-level", "warn", "--call-timeout", "20"]);
         let nobody = bridge.open_files();
         let quiet = Crowd::gather(bridge.addr, 300);
         // These ping at once, get no answer, and come back by themselves, some of them twice.

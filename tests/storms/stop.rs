@@ -71,7 +71,7 @@ impl Full {
     }
 
     /// Everybody was told the truth, in order, and the process ended with 0.
-    async fn is_empty_within(self, seconds: u64, asked: Instant, answered: Instant) {
+    async fn empties_within(self, seconds: u64, asked: Instant, answered: Instant) {
         let Full { bridge, crowd, streams, .. } = self;
         let gone = || crowd.online() == 0;
         until(seconds, "all clients are out", gone, || format!("{} are in", crowd.online())).await;
@@ -118,7 +118,7 @@ fn a_full_house_is_out_within_the_drain_time_and_its_call_is_answered() {
         let (end, answered) = within(5, "the answer", &mut house.call).await;
         let said = format!("hold-1@{}", house.crowd.members[7].client_id);
         assert!(matches!(&end, End::Text(text) if *text == said), "{end:?}");
-        house.is_empty_within(10, asked, answered).await;
+        house.empties_within(10, asked, answered).await;
     });
 }
 
@@ -130,7 +130,7 @@ fn a_call_that_outlives_the_drain_time_ends_with_words_and_nobody_else_waits() {
         let (end, answered) = within(5, "the answer", &mut house.call).await;
         assert!(matches!(&end, End::ToolError(words) if words.contains("may have run")), "{end:?}");
         assert!(answered - asked > Duration::from_millis(900), "the drain time is given");
-        house.is_empty_within(10, asked, answered).await;
+        house.empties_within(10, asked, answered).await;
     });
 }
 
