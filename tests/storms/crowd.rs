@@ -18,7 +18,7 @@ use clientmcp_proto::time::{Instant as Moment, UnixSeconds};
 use serde_json::Value;
 use smol::future::or;
 use smol::io::AsyncWriteExt;
-use smol::{Async, LocalExecutor, Timer};
+use smol::{Async, LocalExecutor, Task, Timer};
 
 use crate::support::{Token, token, unique};
 
@@ -232,6 +232,7 @@ pub struct Crowd {
     pub addr: SocketAddr,
     pub members: Vec<Member>,
     started: Instant,
+    tasks: RefCell<Vec<Task<()>>>,
     /// How often each call was written to some client, by its marker.
     runs: RefCell<BTreeMap<String, u32>>,
     /// How connections ended: the close codes, 1006 for none.
@@ -254,6 +255,7 @@ impl Crowd {
             addr,
             members: (0..count).map(member).collect(),
             started: Instant::now(),
+            tasks: RefCell::default(),
             runs: RefCell::default(),
             ends: RefCell::default(),
             release: Cell::new(false),
@@ -262,19 +264,17 @@ impl Crowd {
 
     /// All of them dial, each in a task of its own.
     pub fn arrives(self: &Rc<Self>, tasks: &LocalExecutor<'static>, manners: Manners) {
-        for n in 0..self.members.len() {
-            self.one_arrives(tasks, n, manners);
-        }
+        let lives = |n| {
+            let crowd = self.clone();
+            tasks.spawn(async move { crowd.lives(n, manners).await })
+        };
+        *self.tasks.borrow_mut() = (0..self.members.len()).map(lives).collect();
     }
 
-    pub fn one_arrives(
-        self: &Rc<Self>,
-        tasks: &LocalExecutor<'static>,
-        n: usize,
-        manners: Manners,
-    ) {
-        let crowd = self.clone();
-        tasks.spawn(async move { crowd.lives(n, manners).await }).detach();
+    /// All of them are gone, as when a network fails.
+    pub fn vanishes(&self) {
+        self.tasks.take();
+        self.members.iter().for_each(|member| member.online.set(false));
     }
 
     pub fn online(&self) -> usize {

@@ -149,8 +149,19 @@ fn five_thousand_clients_come_back_after_a_kill_and_no_call_is_lost_or_doubled()
         let bytes = second.anonymous_bytes();
         let most = idle.1 + idle.1 / 4 + (2 << 20);
         assert!(bytes <= most, "{bytes} bytes after the storm, {} before it", idle.1);
+
+        // Once more on the same bridge: what the first crowd left behind would be there twice now.
+        crowd.vanishes();
+        let files = || second.open_files() == nobody;
+        until(10, "no file is left", files, || second.open_files().to_string()).await;
+        crowd.arrives(&tasks, FAITHFUL);
+        crowd.all_online(60).await;
+        let files = || second.open_files() == idle.0;
+        until(5, "a file each again", files, || second.open_files().to_string()).await;
+        let again = second.anonymous_bytes();
+        assert!(again <= most, "{again} bytes after another crowd, {bytes} before it");
         println!(
-            "back in {took:?}; {} calls, {} answered, {} told, {} broken, the longest {:?}; {} and {bytes} bytes",
+            "back in {took:?}; {} calls, {} answered, {} told, {} broken, the longest {:?}; {}, {bytes} and {again} bytes",
             books.calls.get(),
             books.answered.get(),
             books.told.get(),
