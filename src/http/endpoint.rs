@@ -46,7 +46,7 @@ impl Connection {
             Ok(claims) => claims,
             Err(fault) => return self.refuse(exchange, &fault).await,
         };
-        let accept = Accept::parse(head.field("accept"));
+        let accept = head.accept();
         match head.method() {
             "POST" => {}
             "GET" if !accept.events => {
