@@ -13,7 +13,7 @@ use crate::crowd::{
     Caller, Crowd, End, FAITHFUL, Manners, get_stream, needs_files, pause, streams, until, weather,
     within,
 };
-use crate::support::{Agent, Bridge, Client, RawClient, SOON, eventually, unique};
+use crate::support::{Agent, Bridge, Client, RawClient, SOON, Token, eventually, unique};
 
 #[test]
 fn calls_to_a_stopped_client_time_out_and_it_serves_again_when_it_goes_on() {
@@ -177,4 +177,25 @@ fn a_bridge_that_slept_does_not_blame_a_client_that_reads() {
         frames += 1;
     }
     assert!(!bridge.log().contains("reads nothing"), "{}", bridge.log());
+}
+
+#[test]
+fn a_token_that_was_renewed_while_the_bridge_slept_has_not_ended() {
+    let bridge = Bridge::start(&[]);
+    let id = unique("renewed");
+    // Refused from 60 s after its `exp` on, which is in six seconds.
+    let token = Token::of(&id, "client").expires_in(-54).mint();
+    let mut client = Client::connect_with_token(&bridge, &id, &token);
+    client.offers(&["add"]);
+    let began = Instant::now();
+    bridge.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_secs(2));
+    client.send(&json!({"type": "auth", "token": Token::of(&id, "client").mint()}));
+    std::thread::sleep(Duration::from_secs(8).saturating_sub(began.elapsed()));
+    bridge.signal(Signal::CONT);
+    client.expects_alive();
+    // And one that was not renewed has ended.
+    let token = Token::of(&id, "client").expires_in(-59).mint();
+    let mut late = Client::connect_with_token(&bridge, &id, &token);
+    assert_eq!(late.expects_close().0, 4401);
 }
