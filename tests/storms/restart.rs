@@ -5,6 +5,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use smol::LocalExecutor;
+
 use crate::crowd::{Caller, Crowd, End, FAITHFUL, needs_files, pause, until, weather, within};
 use crate::support::Bridge;
 
@@ -90,6 +92,26 @@ async fn calls_all_the_time(crowd: Rc<Crowd>, books: Rc<Books>, agent: usize) {
     count(&books.stopped);
 }
 
+/// One call to every client, over few connections of agents.
+async fn everyone_answers(tasks: &LocalExecutor<'static>, crowd: &Rc<Crowd>, when: &'static str) {
+    let lane = |lane: usize| {
+        let crowd = crowd.clone();
+        tasks.spawn(async move {
+            let mut caller = Caller::new(crowd.addr);
+            for (n, member) in crowd.members.iter().enumerate().skip(lane).step_by(AGENTS) {
+                let marker = format!("{when}-{n}");
+                let end = caller.calls(&member.agent_token, &marker).await;
+                let said = format!("{marker}@{}", member.client_id);
+                assert!(matches!(&end, End::Text(text) if *text == said), "{end:?}");
+            }
+        })
+    };
+    let lanes: Vec<_> = (0..AGENTS).map(lane).collect();
+    for lane in lanes {
+        within(60, "an answer from every client", lane).await;
+    }
+}
+
 #[test]
 fn five_thousand_clients_come_back_after_a_kill_and_no_call_is_lost_or_doubled() {
     needs_files(CLIENTS as u64 + 500);
@@ -102,9 +124,10 @@ fn five_thousand_clients_come_back_after_a_kill_and_no_call_is_lost_or_doubled()
         let crowd = Crowd::gather(first.addr, CLIENTS);
         crowd.arrives(&tasks, FAITHFUL);
         crowd.all_online(60).await;
-        pause(300).await;
+        everyone_answers(&tasks, &crowd, "first").await;
+        let files = || first.open_files() == nobody + CLIENTS;
+        until(5, "a file each", files, || first.open_files().to_string()).await;
         let idle = (first.open_files(), first.anonymous_bytes());
-        assert_eq!(idle.0, nobody + CLIENTS, "a file each");
 
         let books = Rc::new(Books::default());
         for agent in 0..AGENTS {
@@ -127,23 +150,7 @@ fn five_thousand_clients_come_back_after_a_kill_and_no_call_is_lost_or_doubled()
 
         books.are_balanced(&crowd);
 
-        // Everyone answers, over few connections.
-        let mut callers = Vec::new();
-        for lane in 0..AGENTS {
-            let crowd = crowd.clone();
-            callers.push(tasks.spawn(async move {
-                let mut caller = Caller::new(crowd.addr);
-                for (n, member) in crowd.members.iter().enumerate().skip(lane).step_by(AGENTS) {
-                    let marker = format!("after-{n}");
-                    let end = caller.calls(&member.agent_token, &marker).await;
-                    let said = format!("{marker}@{}", member.client_id);
-                    assert!(matches!(&end, End::Text(text) if *text == said), "{end:?}");
-                }
-            }));
-        }
-        for caller in callers {
-            within(60, "an answer from every client", caller).await;
-        }
+        everyone_answers(&tasks, &crowd, "second").await;
         let files = || second.open_files() == idle.0;
         until(5, "the agents' files are closed", files, || second.open_files().to_string()).await;
         let bytes = second.anonymous_bytes();
@@ -156,6 +163,7 @@ fn five_thousand_clients_come_back_after_a_kill_and_no_call_is_lost_or_doubled()
         until(10, "no file is left", files, || second.open_files().to_string()).await;
         crowd.arrives(&tasks, FAITHFUL);
         crowd.all_online(60).await;
+        everyone_answers(&tasks, &crowd, "again").await;
         let files = || second.open_files() == idle.0;
         until(5, "a file each again", files, || second.open_files().to_string()).await;
         let again = second.anonymous_bytes();
