@@ -167,9 +167,11 @@ impl Connection {
     /// Empty the inbox, take what came, look at the clock; then wait for one of the three.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
         let clock = (self.shared().now(), self.shared().wall());
-        // What has come is taken before anything is judged by the clock, which may be late itself: a sign
-        // of life or a fresh token that waits here came while the bridge slept.
-        self.poll_input(cx);
+        if self.conversation.channel.deadline(clock.0, clock.1) <= clock.0 {
+            // Before anything is judged by the clock, what has come is taken: it may be the bridge that
+            // slept, and a fresh token or a sign of life may wait to be read. Of readiness one hears late.
+            self.readable = true;
+        }
         for _ in 0..TURNS {
             if let Err(ended) = self.turn(clock) {
                 return Poll::Ready(ended);
@@ -212,9 +214,15 @@ impl Connection {
         if let Some(since) = self.stalled() {
             deadline = deadline.min(since + self.shared().config.body_timeout);
         }
-        let io = match self.blocked {
-            true => self.socket.io.poll_writable(cx).is_ready(),
-            false => self.poll_input(cx),
+        let io = if self.blocked {
+            self.socket.io.poll_writable(cx).is_ready()
+        } else if self.conversation.joining {
+            false
+        } else if self.has_unread() {
+            true
+        } else {
+            self.readable = self.readable || self.socket.io.poll_readable(cx).is_ready();
+            self.readable
         };
         if io || self.conversation.mailbox.poll(cx, self.blocked).is_ready() {
             return Poll::Ready(());
@@ -223,15 +231,6 @@ impl Connection {
     }
 
     // Reading.
-
-    /// Whether there is something to read that may be read now; otherwise wakes the task when there is.
-    fn poll_input(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.may_read() || self.has_unread() {
-            return self.may_read();
-        }
-        self.readable = self.readable || self.socket.io.poll_readable(cx).is_ready();
-        self.readable
-    }
 
     fn receive(&mut self, now: Instant) -> Result<(), Ended> {
         if self.may_read()
