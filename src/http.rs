@@ -67,6 +67,8 @@ pub struct Connection {
     pub place: Place,
     /// It has had an answer, so it is kept alive by an agent that asks more than once.
     pub served: bool,
+    /// Where its last head is remembered.
+    pub last_head: Option<u16>,
     /// This is a connection to the `--metrics` address, where nothing else is served.
     pub only_metrics: bool,
 }
@@ -131,18 +133,19 @@ impl Connection {
 
     /// One request and its answer.
     async fn exchange(&mut self) -> Next {
-        let frame = match self.read_head().await {
-            Ok(frame) => frame,
+        let (frame, known) = match self.read_head().await {
+            Ok(read) => read,
             Err(next) => return next,
         };
         let shared = self.shared().clone();
         shared.answering.set(shared.answering.get() + 1);
-        let next = self.answer(frame).await;
+        let next = self.answer(frame, known).await;
         shared.answering.set(shared.answering.get() - 1);
         next
     }
 
-    async fn read_head(&mut self) -> Result<http1::Head, Next> {
+    /// A head, as far as it is framed, and the whole of it when it came before.
+    async fn read_head(&mut self) -> Result<(http1::Head, Option<Head>), Next> {
         let limits = http1::Limits {
             head_bytes_max: self.shared().config.head_bytes_max,
             headers_max: self.shared().config.headers_max,
@@ -150,8 +153,13 @@ impl Connection {
         let deadline = self.shared().now() + self.shared().config.head_timeout;
         let mut reader = HeadReader::default();
         loop {
+            if let Some(place) = self.last_head
+                && let Some(head) = self.shared().heads.again(place, &self.buffer, &limits)
+            {
+                return Ok((head.frame.clone(), Some(head)));
+            }
             match reader.read(&self.buffer, &limits) {
-                Ok(Some(frame)) => return Ok(frame),
+                Ok(Some(frame)) => return Ok((frame, None)),
                 Ok(None) => {}
                 Err(refusal) => {
                     self.shared().metrics.refusal(Refusal::Http);
@@ -179,7 +187,7 @@ impl Connection {
         self.respond(&exchange, &response).await
     }
 
-    async fn answer(&mut self, frame: http1::Head) -> Next {
+    async fn answer(&mut self, frame: http1::Head, known: Option<Head>) -> Next {
         let mut exchange = Exchange {
             head_only: frame.method(&self.buffer) == "HEAD",
             http_10: frame.http_10,
@@ -223,12 +231,18 @@ impl Connection {
             return self.respond(&exchange.unread(), &response).await;
         }
         let consumed = frame.bytes;
-        // An agent that has asked before will ask again.
-        let again = self.served && matches!(route, Route::Mcp(_)) && method == "POST";
-        let head = match Head::decode(self.shared(), frame, &self.buffer, again).await {
-            Ok(head) => head,
-            Err(error) => return self.refuse_http(400, &format!("{error}.")).await,
+        let head = match known {
+            Some(head) => head,
+            None => {
+                // An agent that has asked before will ask again.
+                let again = self.served && matches!(route, Route::Mcp(_)) && method == "POST";
+                match Head::decode(self.shared(), frame, &self.buffer, again).await {
+                    Ok(head) => head,
+                    Err(error) => return self.refuse_http(400, &format!("{error}.")).await,
+                }
+            }
         };
+        self.last_head = head.place;
         self.buffer.drain(..consumed);
         self.served = true;
         self.asked_by(&mut exchange, head.field("origin"), head.field("x-forwarded-for"));

@@ -88,6 +88,7 @@ impl Listener {
             timer: Timer::new(shared.clone()),
             overrun: false,
             served: false,
+            last_head: None,
             origins: origins.clone(),
             peer,
             place: Place::open(shared),
