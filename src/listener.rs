@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_io::Async;
 use clientmcp_proto::limits;
 use clientmcp_proto::negotiate::Origins;
+use clientmcp_proto::time::Instant;
 use rustix::net::sockopt;
 
 use crate::admission::Place;
@@ -53,20 +54,17 @@ impl Listener {
             loopback: self.address.ip().is_loopback(),
         });
         loop {
-            let stream = match self.listener.accept().await {
-                Ok((stream, peer)) => prepare(&stream).map(|()| (stream, peer.ip().to_canonical())),
-                Err(error) => Err(error),
-            };
-            match stream {
-                Ok((io, peer)) => self.serve(&shared, &origins, io, peer),
+            match self.listener.accept().await {
+                Ok((io, peer)) => self.serve(&shared, &origins, io, peer.ip().to_canonical()),
+                // Its peer was too quick, and nothing else is to be done for it.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // Most likely no file descriptor is left. The connections there are go on, and
-                    // those that end make room.
-                    log::limited(
-                        "accept",
-                        log::Level::Warn,
-                        "cannot accept a connection",
-                        &[("error", &error.to_string())],
+                    // Most likely no file descriptor is left. Who connects waits in the kernel's queue; the
+                    // connections there are go on, and those that end make room.
+                    log::bound(
+                        "RLIMIT_NOFILE",
+                        "cannot accept a connection, accepting pauses",
+                        &[("error", &error)],
                     );
                     async_io::Timer::after(PAUSE).await;
                 }
@@ -81,14 +79,25 @@ impl Listener {
         io: Async<TcpStream>,
         peer: IpAddr,
     ) {
+        let place = match self.only_metrics {
+            true => Some(Place::free(shared)),
+            false => Place::open(shared, peer),
+        };
+        // One that cannot be prepared is gone already.
+        let (Some(place), Ok(())) = (place, prepare(&io)) else { return };
+        let stranger_until = match self.only_metrics {
+            true => Instant(u64::MAX),
+            false => shared.now() + shared.config.token_timeout,
+        };
         let connection = Connection {
             socket: Socket { io, shared: shared.clone() },
             buffer: Vec::new(),
             overrun: false,
             origins: origins.clone(),
             peer,
-            place: Place::open(shared),
+            place,
             only_metrics: self.only_metrics,
+            stranger_until,
         };
         shared.spawn(http::serve(connection));
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use async_io::Async;
 use clientmcp_proto::time::Instant;
 
+use crate::log;
 use crate::shared::{SCRATCH_BYTES, Shared};
 use crate::timers::Timer;
 
@@ -112,13 +113,14 @@ impl Socket {
         let mut timer = Timer::new(self.shared.clone());
         let mut left = left.as_mut_slice();
         let mut deadline = None;
+        let mut is_late = false;
         while !left.is_empty() {
             let slices: Vec<IoSlice<'_>> = left.iter().map(|piece| IoSlice::new(piece)).collect();
             let written = self.io.get_ref().write_vectored(&slices);
             match written {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(mut count) => {
-                    deadline = None;
+                    (deadline, is_late) = (None, false);
                     while let Some(piece) = left.first_mut() {
                         if count < piece.len() {
                             *piece = &piece[count..];
@@ -129,6 +131,12 @@ impl Socket {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock && is_late => {
+                    let peer = self.io.get_ref().peer_addr().map(|peer| peer.ip().to_string());
+                    let peer = peer.unwrap_or_else(|_| "-".to_owned());
+                    log::bound("--body-timeout", "agent reads nothing", &[("peer", &peer)]);
+                    return Err(ErrorKind::TimedOut.into());
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let until = *deadline
                         .get_or_insert(self.shared.now() + self.shared.config.body_timeout);
@@ -136,7 +144,12 @@ impl Socket {
                         if let Poll::Ready(ready) = self.io.poll_writable(cx) {
                             return Poll::Ready(ready);
                         }
-                        timer.poll(cx, until).map(|()| Err(ErrorKind::TimedOut.into()))
+                        // The kernel says that there is room only when there is much of it: one more look
+                        // tells who reads slowly from who does not.
+                        timer.poll(cx, until).map(|()| {
+                            is_late = true;
+                            Ok(())
+                        })
                     });
                     ready.await?;
                 }

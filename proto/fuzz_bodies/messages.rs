@@ -9,7 +9,7 @@ use clientmcp_proto::channel::{self, CallId, Channel, Outcome, Step, Tick, clien
 use clientmcp_proto::client_id::ClientId;
 use clientmcp_proto::fault::{Close, Fault, Trouble};
 use clientmcp_proto::json;
-use clientmcp_proto::limits::{CLOSE_REASON_BYTES_MAX, SESSION_ID_BYTES_MAX};
+use clientmcp_proto::limits::{CLOSE_REASON_BYTES_MAX, REGISTER_TIMEOUT, SESSION_ID_BYTES_MAX};
 use clientmcp_proto::mcp::{Era, Forwarded, LogLevel};
 use clientmcp_proto::mrtr::{self, Round};
 use clientmcp_proto::negotiate::{Accept, Origins, is_json};
@@ -51,8 +51,8 @@ pub fn channel(data: &[u8]) {
             (Some(b'@'), Some(ms)) => {
                 now = Instant(now.0 + ms);
                 let wall = UnixSeconds(now.0 / 1000);
-                let due = channel.deadline(now, wall) <= now;
-                match channel.tick(now, wall) {
+                let due = channel.deadline(now, wall, REGISTER_TIMEOUT) <= now;
+                match channel.tick(now, wall, REGISTER_TIMEOUT) {
                     Some(Tick::Close(close)) => return closes(&close),
                     Some(Tick::Ping) => {}
                     None => assert!(!due || now.0 < 1000, "a deadline at which nothing is due"),
