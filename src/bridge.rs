@@ -193,7 +193,7 @@ async fn obey(shared: &Rc<Shared>, orders: &flume::Receiver<Order>) -> Result<()
 fn reload(shared: &Shared) {
     match shared.config.secrets.reload() {
         Ok(secrets) => {
-            *shared.secrets.borrow_mut() = Rc::new(secrets);
+            shared.replace_secrets(secrets);
             log::info("secrets read again", &[]);
         }
         Err(error) => log::error("secrets not read again, the old ones stay", &[("error", &error)]),
@@ -203,7 +203,7 @@ fn reload(shared: &Shared) {
             if shared.config.revoked_file.is_some() {
                 log::info("revoked tokens read again", &[("entries", &revoked.len())]);
             }
-            *shared.revoked.borrow_mut() = Rc::new(revoked);
+            shared.replace_revoked(revoked);
             shared.tell(Request::CheckTokens);
         }
         Err(error) => {

@@ -32,7 +32,7 @@ pub fn judge(
     head: &Head,
     crowd: Option<Crowd>,
 ) -> Result<(String, Result<String, Close>), Response> {
-    if head.method != "GET" {
+    if head.method() != "GET" {
         return Err(Response::text(405, "A client connects by GET.").with("Allow", "GET"));
     }
     if !head.frame.upgrade {
@@ -45,7 +45,7 @@ pub fn judge(
     if !matches!(head.frame.body, BodyKind::None | BodyKind::Length(0)) {
         return Err(Response::text(400, "An upgrade has no body."));
     }
-    if head.field("sec-websocket-version").as_deref() != Some("13") {
+    if head.field("sec-websocket-version") != Some("13") {
         let what = "Expected Sec-WebSocket-Version: 13.";
         return Err(Response::text(426, what)
             .with("Sec-WebSocket-Version", "13")
@@ -77,7 +77,7 @@ pub fn judge(
         return Ok((accept, Err(crowd.close())));
     }
     let token = offered.find_map(|protocol| protocol.strip_prefix(BEARER_PREFIX));
-    let token = token.map(str::to_owned).or_else(|| bearer(head)).ok_or_else(|| {
+    let token = token.or_else(|| bearer(head)).map(str::to_owned).ok_or_else(|| {
         shared.metrics.refusal(Refusal::Token);
         let what = "no token: offer the subprotocol clientmcp.bearer.<token>";
         Close::BadToken(what.to_owned())
