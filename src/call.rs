@@ -155,10 +155,15 @@ impl<'a> Answering<'a> {
     async fn reply(&mut self, number: usize, reply: Reply) -> std::io::Result<Option<Next>> {
         let bytes = reply.bytes();
         let next = self.turn(number, reply).await?;
-        match &self.batch {
-            Some(batch) if self.stream.is_some() => batch.give_back(bytes),
-            Some(_) => self.gathered_bytes += bytes,
-            None => {}
+        let Some(batch) = self.batch.clone() else { return Ok(next) };
+        if self.stream.is_some() {
+            batch.give_back(bytes);
+            return Ok(next);
+        }
+        self.gathered_bytes += bytes;
+        if self.accept.events && batch.is_half_full() {
+            // There is no room for an array of all of them: whoever can read one by one does.
+            self.stream_gathered().await?;
         }
         Ok(next)
     }

@@ -85,7 +85,9 @@ impl Listener {
             false => Place::open(shared, peer),
         };
         // One that cannot be prepared is gone already.
-        let (Some(place), Ok(())) = (place, prepare(&io)) else { return };
+        let (Some(place), Ok(())) = (place, prepare(&io, shared.config.body_timeout)) else {
+            return;
+        };
         let stranger_until = match self.only_metrics {
             true => Instant(u64::MAX),
             false => shared.now() + shared.config.token_timeout,
@@ -107,9 +109,11 @@ impl Listener {
 }
 
 /// Small messages go out at once, and a peer that vanished without a word is noticed by unacknowledged
-/// bytes in half a minute, not in the kernel's quarter of an hour.
-fn prepare(stream: &Async<TcpStream>) -> io::Result<()> {
+/// bytes in half a minute, not in the kernel's quarter of an hour. For the kernel one that reads nothing is
+/// such a peer too, so it must be at least as patient as we are.
+fn prepare(stream: &Async<TcpStream>, body_timeout: Duration) -> io::Result<()> {
     stream.get_ref().set_nodelay(true)?;
-    let ms = u32::try_from(limits::STALL_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
+    let patience = limits::STALL_TIMEOUT.max(body_timeout);
+    let ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
     Ok(sockopt::set_tcp_user_timeout(stream, ms)?)
 }

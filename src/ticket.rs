@@ -82,6 +82,10 @@ impl Batch {
         fits
     }
 
+    pub fn is_half_full(&self) -> bool {
+        self.waiting.get() > self.bytes_max / 2
+    }
+
     /// So much was written, or is not needed any more.
     pub fn give_back(&self, bytes: usize) {
         self.waiting.set(self.waiting.get() - bytes);

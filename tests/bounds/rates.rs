@@ -113,3 +113,30 @@ fn a_flood_of_registers_costs_the_others_nothing() {
     drop(bridge);
     writer.join().expect("it ends with the bridge");
 }
+
+#[test]
+fn the_defaults_are_not_met_by_who_means_well() {
+    let bridge = Bridge::start(&[]);
+    let desk = Desk::on(&bridge);
+    // A page that a tool reloads on each save, faster than anyone saves.
+    for _ in 0..50 {
+        desk.client(&register(&[ADD])).leaves();
+    }
+    // Tools that are announced one by one, each as soon as the last was taken.
+    let mut client = desk.client(&register(&[ADD]));
+    let begun = Instant::now();
+    for n in 0..110 {
+        let tool = format!(r#"{{"name":"t{n}","inputSchema":{{"type":"object"}}}}"#);
+        client.offers(&register(&[&tool]));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    // Everybody behind one address, after the bridge was restarted.
+    let everybody: Vec<Desk> = (0..500).map(|_| desk.another()).collect();
+    let mut joined: Vec<Client> =
+        everybody.iter().map(|desk| desk.client(&register(&[ADD]))).collect();
+    joined.iter_mut().for_each(Client::is_alive);
+    client.is_alive();
+    let lines = bridge.log_lines();
+    let met = lines.iter().filter(|line| line.contains(" WARN ") || line.contains("(--"));
+    assert_eq!(met.count(), 0, "{lines:#?}");
+}

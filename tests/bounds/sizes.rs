@@ -219,9 +219,8 @@ fn the_answers_of_a_batch_share_one_bound_and_what_is_beyond_is_a_tool_error() {
     let running = desk.begin(&Ask::call_old("1", "add", "{}"));
     answered(&mut client, 1, 9000);
     assert_eq!(running.finish().code(), None);
-    let running = batch(&desk, 6, "text/event-stream");
+    let running = batch(&desk, 6, "application/json, text/event-stream");
     for _ in 0..6 {
-        answered(&mut client, 0, 0);
         let call = client.call();
         client.answers(&call.id, &format!(r#"{{"content":[],"x":"{}"}}"#, "x".repeat(4000)));
         std::thread::sleep(std::time::Duration::from_millis(100));
