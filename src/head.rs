@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 
 use clientmcp_proto::agent;
 use clientmcp_proto::http1;
+use clientmcp_proto::negotiate::Accept;
 use http_types::headers::HeaderValues;
 use smol::io::{AsyncRead, AsyncWrite};
 
@@ -34,8 +35,10 @@ pub struct Fields {
     method: Box<str>,
     /// Names in lower case.
     fields: Box<[(Box<str>, Box<str>)]>,
+    /// What kinds of answer are taken.
+    accept: Accept,
     /// What the token among them said when it was last looked at.
-    pub admitted: RefCell<Option<Admitted>>,
+    admitted: RefCell<Option<Admitted>>,
 }
 
 impl Head {
@@ -49,12 +52,12 @@ impl Head {
         buffer: &[u8],
         again: bool,
     ) -> http_types::Result<Head> {
-        let normalised = frame.normalised(buffer);
-        let whole = normalised.left_out.is_empty() && normalised.head.len() <= HEAD_BYTES_MAX;
-        if whole && let Some(read) = shared.heads.find(&normalised.head) {
+        let key = frame.but_length(buffer);
+        if let Some(read) = shared.heads.find(key) {
             return Ok(Head { frame, read });
         }
-        let bytes = InMemory { bytes: normalised.head.as_slice().into(), at: 0 };
+        let normalised = frame.normalised(buffer);
+        let bytes = InMemory { bytes: normalised.head.into(), at: 0 };
         // Boxed: it holds a table of 128 header fields.
         let decoded = Box::pin(async_h1::server::decode(bytes)).await?;
         let Some((mut request, _empty_body)) = decoded else {
@@ -63,15 +66,17 @@ impl Head {
         for (name, value) in normalised.left_out {
             request.append_header(name, value);
         }
+        let accept = request.header("accept").map(joined);
         let fields = request.iter();
         let fields = fields.map(|(name, values)| (name.as_str().into(), joined(values)));
         let read = Rc::new(Fields {
             method: frame.method(buffer).into(),
             fields: fields.collect(),
+            accept: Accept::parse(accept.as_deref()),
             admitted: RefCell::default(),
         });
-        if whole && again {
-            shared.heads.keep(normalised.head, &read);
+        if again && frame.bytes <= HEAD_BYTES_MAX {
+            shared.heads.keep(key, &read);
         }
         Ok(Head { frame, read })
     }
@@ -83,6 +88,11 @@ impl Head {
     /// The value of a field, whose name is in lower case; several are joined by ", " (RFC 9110 §5.3).
     pub fn field(&self, name: &str) -> Option<&str> {
         self.read.fields.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
+    }
+
+    /// What kinds of answer are taken.
+    pub fn accept(&self) -> Accept {
+        self.read.accept
     }
 
     /// What the token was found to say.
@@ -118,25 +128,33 @@ const HEAD_BYTES_MAX: usize = 2 << 10;
 /// How many heads are remembered: a few for each busy agent.
 const HEADS: usize = 256;
 
+/// A head without its length, in two pieces.
+type Key<'a> = (&'a [u8], &'a [u8]);
+
+struct Known {
+    before: Box<[u8]>,
+    after: Box<[u8]>,
+    read: Rc<Fields>,
+}
+
 /// Heads that were read before, each in the one place it can be in.
 #[derive(Default)]
-pub struct Heads(RefCell<Vec<Option<(Vec<u8>, Rc<Fields>)>>>);
+pub struct Heads(RefCell<Vec<Option<Known>>>);
 
 impl Heads {
-    fn find(&self, head: &[u8]) -> Option<Rc<Fields>> {
+    fn find(&self, key: Key<'_>) -> Option<Rc<Fields>> {
         let heads = self.0.borrow();
-        let (known, read) = heads.get(place(head))?.as_ref()?;
-        (known == head).then(|| read.clone())
+        let known = heads.get(place(key))?.as_ref()?;
+        (*known.before == *key.0 && *known.after == *key.1).then(|| known.read.clone())
     }
 
-    fn keep(&self, mut head: Vec<u8>, read: &Rc<Fields>) {
+    fn keep(&self, key: Key<'_>, read: &Rc<Fields>) {
         let mut heads = self.0.borrow_mut();
         if heads.is_empty() {
             heads.resize_with(HEADS, || None);
         }
-        let at = place(&head);
-        head.shrink_to_fit();
-        heads[at] = Some((head, read.clone()));
+        let known = Known { before: key.0.into(), after: key.1.into(), read: read.clone() };
+        heads[place(key)] = Some(known);
     }
 
     /// Forgets them all: tokens are among them.
@@ -146,13 +164,15 @@ impl Heads {
 }
 
 /// The place of a head. Whoever makes two fall together gains nothing but that both are read anew.
-fn place(head: &[u8]) -> usize {
+fn place((before, after): Key<'_>) -> usize {
     let mix =
         |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
-    let (words, rest) = head.as_chunks::<8>();
-    let hash =
-        words.iter().fold(head.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
-    let hash = rest.iter().fold(hash, |hash, byte| mix(hash, u64::from(*byte)));
+    let mut hash = before.len() as u64;
+    for part in [before, after] {
+        let (words, rest) = part.as_chunks::<8>();
+        hash = words.iter().fold(hash, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+        hash = rest.iter().fold(hash, |hash, byte| mix(hash, u64::from(*byte)));
+    }
     (hash >> 32) as usize % HEADS
 }
 

@@ -28,7 +28,7 @@ use crate::timers::Timers;
 
 /// How much one read from a socket may bring, in bytes. One buffer of this size serves every
 /// connection in turn, so that a sleeping one needs none.
-pub const SCRATCH_BYTES: usize = 64 << 10;
+pub const SCRATCH_BYTES: usize = 16 << 10;
 
 /// Random bytes that are asked for at a time.
 const RANDOM_BYTES: usize = 256;
@@ -63,6 +63,8 @@ pub struct Shared {
     /// Weak, because the tasks hold on to this.
     executor: Weak<LocalExecutor<'static>>,
     started: std::time::Instant,
+    /// The time when this turn of the loop began; nothing before the loop runs.
+    looked: Cell<Option<Instant>>,
     next_call: Cell<u64>,
     /// Bytes of the kernel's that were not used yet.
     random: RefCell<Vec<u8>>,
@@ -98,6 +100,7 @@ impl Shared {
             admission: Admission::default(),
             executor: Rc::downgrade(executor),
             started: std::time::Instant::now(),
+            looked: Cell::default(),
             next_call: Cell::new(1),
             #[cfg(test)]
             pretend: Cell::default(),
@@ -138,6 +141,15 @@ impl Shared {
         if let Some(now) = self.pretend.get() {
             return now;
         }
+        self.looked.get().unwrap_or_else(|| self.look_at_clock())
+    }
+
+    /// Looks at the clock for all that is done in this turn of the loop.
+    pub fn begin_turn(&self) {
+        self.looked.set(Some(self.look_at_clock()));
+    }
+
+    fn look_at_clock(&self) -> Instant {
         Instant(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 

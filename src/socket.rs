@@ -48,7 +48,7 @@ pub enum Input {
 }
 
 /// Tries until there is an answer; `None` when there is nothing to read.
-fn input(mut read: impl FnMut() -> io::Result<usize>) -> Option<Input> {
+pub fn input(mut read: impl FnMut() -> io::Result<usize>) -> Option<Input> {
     loop {
         match read() {
             Ok(0) => return Some(Input::End),

@@ -48,7 +48,7 @@ impl Connection {
             Err(fault) => return self.refuse(exchange, &fault).await,
         };
         self.stranger_until = Instant(u64::MAX);
-        let accept = Accept::parse(head.field("accept"));
+        let accept = head.accept();
         match head.method() {
             "POST" => {}
             "GET" if !accept.events => {

@@ -84,11 +84,15 @@ impl Connection {
         mut headers: Headers,
         length: Option<usize>,
     ) -> std::io::Result<Vec<u8>> {
+        const PLAIN: [(&str, Cow<'static, str>); 1] = [VARY];
         let shared = self.shared();
         shared.metrics.agent_request(status);
-        exchange.add_headers(&mut headers, self.overrun);
-        let answer = Answer { status, headers: &headers, content_type, length };
-        shared.answers.head(shared, answer).await
+        let is_plain = headers.is_empty() && !exchange.adds_headers(self.overrun);
+        if !is_plain {
+            exchange.add_headers(&mut headers, self.overrun);
+        }
+        let headers = if is_plain { &PLAIN } else { headers.as_slice() };
+        shared.answers.head(shared, Answer { status, headers, content_type, length }).await
     }
 
     /// Reads a short body away.
@@ -128,6 +132,9 @@ impl Connection {
 
 /// Further header fields of an answer.
 pub type Headers = Vec<(&'static str, Cow<'static, str>)>;
+
+/// Every answer may differ by who asks.
+const VARY: (&str, Cow<'static, str>) = ("Vary", Cow::Borrowed("Origin"));
 
 pub(super) fn headers_of(response: &Response) -> Headers {
     response.headers.iter().map(|(name, value)| (*name, value.clone().into())).collect()
@@ -196,6 +203,11 @@ impl Exchange {
         self.close
     }
 
+    /// Whether there is more than [`VARY`].
+    fn adds_headers(&self, overrun: bool) -> bool {
+        self.close || overrun || self.origin.is_some()
+    }
+
     fn add_headers(&self, headers: &mut Headers, overrun: bool) {
         if self.close || overrun {
             headers.push(("Connection", "close".into()));
@@ -205,6 +217,6 @@ impl Exchange {
             let exposed = "Mcp-Session-Id, WWW-Authenticate";
             headers.push(("Access-Control-Expose-Headers", exposed.into()));
         }
-        headers.push(("Vary", "Origin".into()));
+        headers.push(VARY);
     }
 }
