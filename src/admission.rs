@@ -288,6 +288,11 @@ mod tests {
     }
 
     #[test]
+    fn what_kind_of_place_it_is_takes_no_room_in_a_sleeping_connection() {
+        assert_eq!(size_of::<Place>(), size_of::<(Rc<Shared>, Option<IpAddr>)>());
+    }
+
+    #[test]
     fn clients_that_came_a_while_ago_are_forgotten() {
         let connects = Connects::default();
         for number in 0..20_000 {

@@ -288,7 +288,7 @@ fn decided(
             drop(question.memory());
         }
         Decision::Call(call) => {
-            let params = call.params.of(body);
+            let params = call.params_of(body);
             for view in views {
                 if let Err(fault) = call.judge(*view, body) {
                     responds(&Response::fault(call.era, Some(&call.id), &fault));
@@ -297,7 +297,8 @@ fn decided(
                 let trouble = Trouble::NotConnected;
                 assert_json(&answer::trouble(call.era, &call.id, call.method, trouble, &info));
             }
-            if let Some(message) = call.message("c7", params) {
+            if let Some((before, after)) = call.around_params("c7", params.len()) {
+                let message = [&*before, params, &*after].concat();
                 assert_json(&message);
                 let Some(client::Message::Call { id, method, params: sent, .. }) =
                     client::read(&message)
@@ -305,7 +306,7 @@ fn decided(
                     panic!("no client can read {message}");
                 };
                 assert_eq!((&*id, &*method), ("c7", call.method.name()));
-                assert_eq!(sent, if params.is_empty() { "{}" } else { params });
+                assert_eq!(sent, params);
             }
             assert!(!call.request_key().is_empty());
         }
