@@ -215,7 +215,8 @@ impl Peer {
             return Ok(true);
         }
         if let Some(conversation) = &self.conversation {
-            self.wakes_at = conversation.channel.deadline(now, scene.shared.wall());
+            self.wakes_at =
+                conversation.channel.deadline(now, scene.shared.wall(), REGISTER_TIMEOUT);
         }
         // Sleeps until it is woken, unless there is something to do already.
         let flag = self.flag.clone();
@@ -300,7 +301,7 @@ impl Peer {
         let times = &mut self.times;
         let (expired, unregistered) =
             (times.is_expired(wall), times.is_unregistered(registered, now));
-        match conversation.channel.tick(read, wall) {
+        match conversation.channel.tick(read, wall, REGISTER_TIMEOUT) {
             Some(Tick::Close(close)) => {
                 let is_just = match close {
                     Close::BadToken(_) => expired,

@@ -13,7 +13,7 @@ use crate::crowd::{
     Caller, Crowd, End, FAITHFUL, Manners, get_stream, needs_files, pause, streams, until, weather,
     within,
 };
-use crate::support::{Agent, Bridge, Client, RawClient, SOON, Token, eventually, unique};
+use crate::support::{Agent, Bridge, Client, Http, RawClient, SOON, Token, eventually, unique};
 
 #[test]
 fn calls_to_a_stopped_client_time_out_and_it_serves_again_when_it_goes_on() {
@@ -198,4 +198,35 @@ fn a_token_that_was_renewed_while_the_bridge_slept_has_not_ended() {
     let token = Token::of(&id, "client").expires_in(-59).mint();
     let mut late = Client::connect_with_token(&bridge, &id, &token);
     assert_eq!(late.expects_close().0, 4401);
+}
+
+#[test]
+fn what_an_agent_sent_while_the_bridge_slept_was_in_time() {
+    let bridge =
+        Bridge::start(&["--head-timeout", "1", "--body-timeout", "1", "--keep-alive", "1"]);
+    let id = unique("agent");
+    let ping = Agent::new(&bridge, &id).legacy_request("ping", json!({})).bytes();
+    let head = ping.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+    // In the middle of a head, at the end of one, in the middle of a body, and between two requests.
+    let mut agents: Vec<(Http, usize)> = [head / 2, head, head + 9, ping.len(), 0]
+        .map(|sent| {
+            let mut http = Http::connect(bridge.addr);
+            http.send(&ping[..sent]);
+            if sent == ping.len() {
+                assert_eq!(http.read_response().status, 200);
+            }
+            (http, sent % ping.len())
+        })
+        .into();
+    std::thread::sleep(Duration::from_millis(300));
+    bridge.signal(Signal::STOP);
+    for (http, sent) in &mut agents {
+        http.send(&ping[*sent..]);
+    }
+    std::thread::sleep(Duration::from_millis(2000));
+    bridge.signal(Signal::CONT);
+    for (http, sent) in &mut agents {
+        let answer = http.read_response();
+        assert_eq!(answer.status, 200, "after {sent} bytes: {answer:?}");
+    }
 }

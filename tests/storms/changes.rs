@@ -39,7 +39,7 @@ fn version_of(list: &str) -> usize {
 #[test]
 fn lists_are_whole_and_the_last_change_is_told_in_a_storm_of_changes() {
     weather(|tasks| async move {
-        let bridge = Bridge::start(&["--log-level", "warn"]);
+        let bridge = Bridge::start(&["--log-level", "warn", "--max-registers-per-minute", "6000"]);
         let nobody = bridge.open_files();
         let addr = bridge.addr;
         let id = unique("changing");

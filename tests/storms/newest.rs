@@ -9,6 +9,9 @@ use crate::support::{Agent, Bridge, token, unique};
 const FIGHTERS: usize = 200;
 const ROUNDS: usize = 3;
 
+/// By default they would be too many in a minute.
+const FLAGS: [&str; 4] = ["--log-level", "warn", "--max-connects-per-minute", "6000"];
+
 #[derive(Default)]
 struct Books {
     registered: Cell<usize>,
@@ -58,7 +61,7 @@ async fn fights(books: Rc<Books>, addr: std::net::SocketAddr, token: String, n: 
 fn of_two_hundred_connections_with_one_id_one_is_left_and_it_serves() {
     needs_files(1000);
     weather(|tasks| async move {
-        let bridge = Bridge::start(&["--log-level", "warn"]);
+        let bridge = Bridge::start(&FLAGS);
         let nobody = bridge.open_files();
         let id = unique("fought-for");
         let (client, agent) = (token(&id, "client"), token(&id, "agent"));
@@ -152,7 +155,7 @@ async fn is_replaced(mut channel: Channel) {
 #[test]
 fn an_older_connection_that_goes_on_registering_does_not_take_the_id_back() {
     weather(|_| async move {
-        let bridge = Bridge::start(&["--log-level", "warn"]);
+        let bridge = Bridge::start(&FLAGS);
         let id = unique("taken");
         let token = token(&id, "client");
         let mut older = Channel::dial(bridge.addr, &token).await.expect("a connection");
@@ -181,7 +184,7 @@ fn an_older_connection_that_goes_on_registering_does_not_take_the_id_back() {
 #[test]
 fn a_connection_that_registers_after_a_newer_one_is_the_older_one_all_the_same() {
     weather(|_| async move {
-        let bridge = Bridge::start(&["--log-level", "warn"]);
+        let bridge = Bridge::start(&FLAGS);
         let id = unique("late");
         let token = token(&id, "client");
         let mut older = Channel::dial(bridge.addr, &token).await.expect("a connection");
