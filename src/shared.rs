@@ -294,7 +294,7 @@ mod tests {
         let shared = Shared::new(config, secrets(SECRET), Revoked::default(), &Rc::default());
         let (token, known) = (token(SECRET), RefCell::default());
         let admitted = |second: u64| {
-            shared.pretend.set(Some(Instant(second * 1_000)));
+            shared.pretend.set(Some((Instant(second * 1_000), UnixSeconds(second))));
             shared.admit(&token, &known).is_ok()
         };
         assert!(admitted(1_500) && admitted(2_059));

@@ -1,7 +1,8 @@
 //! Processes that stop without a word and go on later: a client's (SPEC §4.5, §5.3.5), and the bridge's own.
 //!
-//! That a silent client is closed after 90 s is in `tests/contract`; this is about one that is not even
-//! able to read, and about who must not be blamed when it was the bridge that slept.
+//! That a silent client is closed after 90 s is in `tests/contract`, and that this holds for a stopped one
+//! in `tests/connect`, because they take so long. Here is what shows sooner, and who must not be blamed
+//! when it was the bridge that slept.
 
 use std::time::{Duration, Instant};
 
