@@ -362,7 +362,10 @@ impl Connection {
             Ended::Closing(close) => {
                 say_goodbye(&socket, awake.map(|awake| awake.context), close).await
             }
-            Ended::Closed(_) | Ended::Lost => false,
+            // Its close was answered. Whatever it had sent behind it must not make a reset of our end, which
+            // might overtake the answer.
+            Ended::Closed(_) => true,
+            Ended::Lost => false,
         };
         shared.clients.set(shared.clients.get() - 1);
         if told {
