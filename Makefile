@@ -30,7 +30,7 @@ static: # builds one static binary, and one that only serves, and runs both wher
 
 RUNS ?= 5000000
 HISTORIES ?= 100000
-FUZZ = $(or $(TARGET),http1 json token headers channel offer agent mrtr notes)
+FUZZ = $(or $(TARGET),http1 json token headers channel offer agent mrtr notes upstream)
 # What is found goes to fuzz/target; what is worth keeping is copied to fuzz/corpus, which `make test` replays.
 fuzz: # runs HISTORIES of the simulation and every fuzz target RUNS times, or TIME=60 seconds long; one with TARGET=json
 	@command -v cargo-fuzz >/dev/null || { echo "fuzz: cargo-fuzz is missing, installing it"; cargo install cargo-fuzz --locked; }
