@@ -57,7 +57,7 @@ fn what_comes_behind_a_close_has_no_effect() {
         vec![large.clone(), bye(), ping("x")],
         &[Answer, Close(1000)],
     ));
-    rows.push(row("a megabyte behind", vec![vec![bye()], vec![large; 4]].concat(), &[Close(1000)]));
+    rows.push(row("a megabyte behind", [vec![bye()], vec![large; 4]].concat(), &[Close(1000)]));
     check(rows);
 }
 
