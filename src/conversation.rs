@@ -117,8 +117,23 @@ impl Conversation {
             register_bytes_max: shared.config.register_bytes_max,
             definitions_max: shared.config.definitions_max,
         };
-        let (offer, refused) = Offer::check(text, &limits)
-            .map_err(|fault| Close::BadMessage { path: fault.path, message: fault.message })?;
+        let (offer, refused) = Offer::check(text, &limits).map_err(|fault| {
+            // What is wrong with the whole message is its size, one way or the other: it is JSON.
+            if fault.path.is_none() {
+                let flag = match text.len() > limits.register_bytes_max {
+                    true => "--max-register-bytes",
+                    false => "--max-definitions",
+                };
+                log::bound(flag, "a register is too large", &[("client", &self.client_id)]);
+            }
+            Close::BadMessage { path: fault.path, message: fault.message }
+        })?;
+        let (now, per_minute) = (shared.now(), shared.config.registers_per_minute_max);
+        self.channel.count_register(now, per_minute);
+        if self.channel.rests_until(per_minute) > now {
+            let what = "a client registers too often, it is read later";
+            log::bound("--max-registers-per-minute", what, &[("client", &self.client_id)]);
+        }
         if !self.channel.is_registered() {
             shared.metrics.clients.up();
             self.channel.joined();

@@ -4,9 +4,7 @@
 //! lives here; that is the registry's and the connections'.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::future::Future;
-use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::rc::{Rc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,6 +15,7 @@ use clientmcp_proto::token::{self, Claims, Secrets};
 use smol::LocalExecutor;
 use smol::future::FutureExt;
 
+use crate::admission::Admission;
 use crate::config::Config;
 use crate::head::Heads;
 use crate::head::answers::Answers;
@@ -60,8 +59,7 @@ pub struct Shared {
     pub lingering: Cell<usize>,
     /// Requests whose answer is not completely written.
     pub answering: Cell<usize>,
-    /// Open connections by peer address, counted only when they are limited.
-    pub by_address: RefCell<HashMap<IpAddr, usize>>,
+    pub admission: Admission,
     /// Weak, because the tasks hold on to this.
     executor: Weak<LocalExecutor<'static>>,
     started: std::time::Instant,
@@ -99,7 +97,7 @@ impl Shared {
             strangers: RefCell::default(),
             lingering: Cell::new(0),
             answering: Cell::new(0),
-            by_address: RefCell::default(),
+            admission: Admission::default(),
             executor: Rc::downgrade(executor),
             started: std::time::Instant::now(),
             looked: Cell::default(),

@@ -126,7 +126,7 @@ impl Play {
         self.calls += 1;
         self.open.insert(self.calls);
         self.bridge.called(CallId(self.calls), self.calls);
-        let agent = AGENTS[usize::from(self.calls % 3 == 0)];
+        let agent = AGENTS[usize::from(self.calls.is_multiple_of(3))];
         self.upstream.call(self.now, CallKey(self.calls), method, &params, agent);
     }
 

@@ -16,6 +16,9 @@ use crate::conversation::{Outgoing, Params};
 /// A part of a message that is longer than this is not copied, in bytes.
 const COPIED_MAX: usize = 4 << 10;
 
+/// Longest header of a frame to a client, in bytes.
+const FRAME_HEADER_MAX: usize = 10;
+
 /// Pieces that one system call writes at most.
 const PIECES_PER_WRITE: usize = 16;
 
@@ -55,10 +58,11 @@ impl Outbox {
 
     /// Adds a message, in one frame.
     pub fn put(&mut self, message: Outgoing) {
-        let parts = message.parts();
-        let mut header = Vec::new();
-        frames::put_text_header(parts.iter().map(|part| part.len()).sum(), &mut header);
-        self.put_bytes(&header);
+        let length = message.parts().iter().map(|part| part.len()).sum();
+        let own = self.own(FRAME_HEADER_MAX + usize::min(length, COPIED_MAX));
+        let before = own.len();
+        frames::put_text_header(length, own);
+        self.left += self.own(0).len() - before;
         match message {
             Outgoing::Call { before, params: Params::Lent(body, span), after }
                 if span.of(&body).len() > COPIED_MAX =>
@@ -74,10 +78,17 @@ impl Outbox {
     /// Adds bytes of frames as they are.
     pub fn put_bytes(&mut self, bytes: &[u8]) {
         self.left += bytes.len();
+        self.own(bytes.len()).extend_from_slice(bytes);
+    }
+
+    /// Where bytes are copied to, with room for so many.
+    fn own(&mut self, room: usize) -> &mut Vec<u8> {
+        if !matches!(self.pieces.back(), Some(Piece::Own(_))) {
+            self.pieces.push_back(Piece::Own(Vec::with_capacity(room)));
+        }
         match self.pieces.back_mut() {
-            Some(Piece::Own(last)) => last.extend_from_slice(bytes),
-            _ if bytes.is_empty() => {}
-            _ => self.pieces.push_back(Piece::Own(bytes.into())),
+            Some(Piece::Own(last)) => last,
+            _ => unreachable!("pushed above"),
         }
     }
 
