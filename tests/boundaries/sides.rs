@@ -243,7 +243,8 @@ fn lane() -> (Lane, SocketAddr) {
     std::thread::spawn(move || {
         for stream in recorder.incoming() {
             let mut stream = stream.expect("accepting works");
-            let request = one_request(&mut stream);
+            // Whoever looks for a free port may knock here by mistake, and say nothing.
+            let Some(request) = one_request(&mut stream) else { continue };
             writer.lock().expect("no panic while held").push(request);
             // nginx may have turned away by now: its client has.
             stream
@@ -254,8 +255,9 @@ fn lane() -> (Lane, SocketAddr) {
     (Lane { address, recorded }, behind)
 }
 
-/// nginx writes requests well, and one a connection: a head, and as much body as it says.
-fn one_request(stream: &mut TcpStream) -> Recorded {
+/// nginx writes requests well, and one a connection: a head, and as much body as it says. `None` when not
+/// a byte comes.
+fn one_request(stream: &mut TcpStream) -> Option<Recorded> {
     let mut bytes = Vec::new();
     let mut piece = [0; 64 << 10];
     loop {
@@ -276,10 +278,11 @@ fn one_request(stream: &mut TcpStream) -> Recorded {
                     bytes.escape_ascii()
                 );
                 let method = head.split(' ').next().unwrap_or_default().to_owned();
-                return Recorded { method, bytes };
+                return Some(Recorded { method, bytes });
             }
         }
         match stream.read(&mut piece) {
+            Ok(0) | Err(_) if bytes.is_empty() => return None,
             Ok(0) | Err(_) => panic!("nginx cut a request: {}", bytes.escape_ascii()),
             Ok(count) => bytes.extend_from_slice(&piece[..count]),
         }
