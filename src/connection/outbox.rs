@@ -58,7 +58,7 @@ impl Outbox {
 
     /// Adds a message, in one frame.
     pub fn put(&mut self, message: Outgoing) {
-        let length = message.parts().iter().map(|part| part.len()).sum();
+        let length: usize = message.parts().iter().map(|part| part.len()).sum();
         let own = self.own(FRAME_HEADER_MAX + length.min(COPIED_MAX));
         let before = own.len();
         frames::put_text_header(length, own);
