@@ -287,19 +287,25 @@ fn a_fault_put_in_on_purpose_is_noticed() {
     }
 }
 
-/// Found by the histories: the registry sent a call on although it was over by then.
-#[test]
-fn a_call_whose_agent_hung_up_at_once_is_never_sent() {
-    let mut world = World::new(0, Planted::Nothing).expect("a good configuration");
+/// The mailboxes of clients that have registered, one for each ID.
+fn joined(world: &mut World) -> [Rc<Mailbox>; 2] {
     let register =
         r#"{"type":"register","tools":[{"name":"echo","inputSchema":{"type":"object"}}]}"#;
-    let mailboxes = world.scene.ids.clone().map(|client_id| {
+    world.scene.ids.clone().map(|client_id| {
         let (offer, refused) = Offer::check(register, &Default::default()).expect("a register");
         let mailbox: Rc<Mailbox> = Rc::default();
         let join = Join { client_id, mailbox: mailbox.clone(), offer, refused };
         world.registry.handle(Request::Join(Box::new(join)));
+        assert!(matches!(mailbox.pop(), Some(Item::Joined { .. })));
         mailbox
-    });
+    })
+}
+
+/// Found by the histories: the registry sent a call on although it was over by then.
+#[test]
+fn a_call_whose_agent_hung_up_at_once_is_never_sent() {
+    let mut world = World::new(0, Planted::Nothing).expect("a good configuration");
+    let mailboxes = joined(&mut world);
     let written = |world: &mut World| {
         while world.turn_of_registry() {}
         let items = mailboxes.iter().flat_map(|mailbox| std::iter::from_fn(|| mailbox.pop()));
@@ -312,6 +318,30 @@ fn a_call_whose_agent_hung_up_at_once_is_never_sent() {
     drop(Agent::calls(&mut world.scene));
     assert_eq!(written(&mut world), 0, "an agent that has gone");
     assert_eq!(mailboxes.map(|mailbox| mailbox.calls.get()), [0, 0]);
+}
+
+/// Found by reading: a client that takes nothing kept the bodies of as many calls as were made and taken
+/// back until it was let go.
+#[test]
+fn a_queued_call_leaves_the_queue_when_its_agent_hangs_up() {
+    let mut world = World::new(0, Planted::Nothing).expect("a good configuration");
+    let mailboxes = joined(&mut world);
+    let others = mailboxes.each_ref().map(|mailbox| {
+        let id = world.scene.shared.next_call_id();
+        mailbox.push(Item::Cancel { id, reason: "before it" });
+        id
+    });
+    let agent = Agent::calls(&mut world.scene);
+    while world.turn_of_registry() {}
+    assert!(mailboxes.iter().any(|mailbox| mailbox.queued_bytes.get() > 0), "it is queued");
+    drop(agent);
+    for (mailbox, other) in mailboxes.iter().zip(others) {
+        assert!(
+            matches!(mailbox.pop(), Some(Item::Cancel { id, .. }) if id == other),
+            "others stay"
+        );
+        assert!(mailbox.is_empty() && mailbox.queued_bytes.get() == 0 && mailbox.calls.get() == 0);
+    }
 }
 
 /// Found from outside, where 150 pairs of connections were needed to see it.

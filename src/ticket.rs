@@ -303,11 +303,23 @@ impl Ticket {
         }
     }
 
-    /// Nobody waits any more: a call that was sent is cancelled at the client.
+    /// Nobody waits any more: a call that was sent is cancelled at the client, one that was not is taken
+    /// out of its queue.
     pub fn abandon(&self, reason: &'static str) {
-        if let State::Written(mailbox) = self.enter(State::Over) {
-            mailbox.push(Item::Cancel { id: self.id(), reason });
+        match self.enter(State::Over) {
+            State::Queued(mailbox) => self.withdraw(&mailbox),
+            State::Written(mailbox) => mailbox.push(Item::Cancel { id: self.id(), reason }),
+            State::Waiting | State::Answered | State::Over => {}
         }
+    }
+
+    /// Its client may be one that does not read: the bodies of calls that nobody counts any more would
+    /// pile up there.
+    fn withdraw(&self, mailbox: &Mailbox) {
+        let items: Vec<Item> = std::iter::from_fn(|| mailbox.pop()).collect();
+        let is_other =
+            |item: &Item| !matches!(item, Item::Call(ticket) if std::ptr::eq(&**ticket, self));
+        items.into_iter().filter(is_other).for_each(|item| mailbox.push(item));
     }
 
     /// Whether the client may still end it.
