@@ -39,6 +39,8 @@ pub struct Admission {
 struct Connects {
     /// By a hash with a key of this process, so that nobody can choose IDs that share one.
     until: RefCell<HashMap<u64, u64>>,
+    /// When all are looked through once more, in microseconds, while there are as many as are kept.
+    look_at: Cell<u64>,
     hasher: RandomState,
 }
 
@@ -48,12 +50,18 @@ const CONNECTS_KEPT: usize = 1 << 16;
 
 const MINUTE_US: u64 = 60_000_000;
 
+/// How often those are looked through while nobody else finds room among them.
+const LOOK_US: u64 = 1_000_000;
+
 impl Connects {
     fn count(&self, client_id: &ClientId, per_minute: usize, now: Instant) -> bool {
         let now = now.0.saturating_mul(1000);
         let each = MINUTE_US / u64::try_from(per_minute.max(1)).unwrap_or(MINUTE_US);
         let mut known = self.until.borrow_mut();
-        if known.len() == known.capacity() {
+        // The map has room for more than are kept: once that many are, it is never full.
+        let is_full = known.len() >= CONNECTS_KEPT && now >= self.look_at.get();
+        if known.len() == known.capacity() || is_full {
+            self.look_at.set(now + LOOK_US);
             known.retain(|_, until| *until > now);
             if known.len() < known.capacity() / 4 {
                 let room = known.len() * 2;
@@ -316,5 +324,9 @@ mod tests {
         assert!(!connects.count(&id(0), 1, Instant(0)), "who is remembered still counts");
         assert!(connects.count(&id(CONNECTS_KEPT), 1, Instant(0)), "who is not is let in");
         assert!(connects.until.borrow().len() <= CONNECTS_KEPT);
+        let late = Instant(60_000);
+        assert!(connects.count(&id(CONNECTS_KEPT), 1, late), "a minute later all are forgotten");
+        assert!(!connects.count(&id(CONNECTS_KEPT), 1, late), "and who comes is counted again");
+        assert_eq!(connects.until.borrow().len(), 1);
     }
 }
