@@ -127,7 +127,8 @@ impl<'a> Answering<'a> {
                         self.write(sse::KEEP_ALIVE).await?;
                         self.stream_gathered().await?;
                     }
-                    next_tick = next_tick + limits::STREAM_AFTER;
+                    // One comment, however many of them a bridge that slept has missed.
+                    next_tick = now + limits::STREAM_AFTER;
                 }
             }
         }
