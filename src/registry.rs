@@ -26,7 +26,7 @@ use crate::log;
 use crate::mailbox::{Item, Mailbox};
 use crate::shared::Shared;
 use crate::stream::{End, Slot};
-use crate::ticket::{Reply, Ticket};
+use crate::ticket::{Reply, Running, Ticket};
 use crate::timers::Timer;
 
 mod sessions;
@@ -236,7 +236,7 @@ struct Busy {
     /// Calls that wait for the client to come back, and until when.
     parked: VecDeque<(Instant, Rc<Ticket>)>,
     /// Every call that may still be cancelled by notification.
-    running: Vec<Weak<Ticket>>,
+    running: Rc<Running>,
     /// Lists that changed since the streams were last told, and when they will be.
     changed: Changes,
     tell_at: Option<Instant>,
@@ -247,12 +247,8 @@ impl Busy {
         self.streams.is_empty()
             && self.parked.is_empty()
             && self.tell_at.is_none()
-            && !self.running.iter().any(is_running)
+            && self.running.is_empty()
     }
-}
-
-fn is_running(ticket: &Weak<Ticket>) -> bool {
-    ticket.upgrade().is_some_and(|ticket| !ticket.is_over())
 }
 
 impl Entry {
@@ -358,13 +354,7 @@ impl Registry {
     fn call(&mut self, ticket: Rc<Ticket>) {
         let now = self.shared.now();
         let entry = self.clients.entry(ticket.client_id.clone()).or_default();
-        if !ticket.tracked.replace(true) {
-            let running = &mut entry.busy().running;
-            if running.len() == running.capacity() {
-                running.retain(is_running);
-            }
-            running.push(Rc::downgrade(&ticket));
-        }
+        entry.busy().running.add(&ticket);
         if let Some(session) = &ticket.call.session {
             ticket.wants(self.sessions.level(&ticket.client_id, session));
         }
@@ -412,8 +402,7 @@ impl Registry {
             return;
         };
         let fits = |ticket: &Rc<Ticket>| {
-            !ticket.is_over()
-                && ticket.call.request_key() == cancel.request
+            ticket.call.request_key() == cancel.request
                 && match &cancel.session {
                     Some(session) => {
                         ticket.call.era == Era::Legacy && ticket.call.session == *session
@@ -421,7 +410,7 @@ impl Registry {
                     None => true,
                 }
         };
-        let mut found = busy.running.iter().filter_map(Weak::upgrade).filter(fits);
+        let mut found = busy.running.all().into_iter().filter(fits);
         if let (Some(ticket), None) = (found.next(), found.next()) {
             ticket.cancel();
         }
@@ -446,7 +435,7 @@ impl Registry {
         for entry in self.clients.values_mut() {
             let Some(busy) = entry.busy.as_mut() else { continue };
             busy.parked.clear();
-            for ticket in busy.running.drain(..).filter_map(|ticket| ticket.upgrade()) {
+            for ticket in busy.running.all() {
                 ticket.give_up(Trouble::Stopping, "the bridge is stopping");
             }
         }
@@ -636,8 +625,7 @@ impl Registry {
                 self.sweep_at = Some(now + SWEEP_INTERVAL);
             }
             self.clients.retain(|_, entry| {
-                if let Some(busy) = entry.busy.as_mut() {
-                    busy.running.retain(is_running);
+                if let Some(busy) = &entry.busy {
                     if !busy.running.is_empty() {
                         self.sweep_at = Some(now + SWEEP_INTERVAL);
                     } else if busy.is_idle() {

@@ -323,7 +323,7 @@ fn a_call_whose_agent_hung_up_at_once_is_never_sent() {
 /// Found by reading: a client that takes nothing kept the bodies of as many calls as were made and taken
 /// back until it was let go.
 #[test]
-fn a_queued_call_leaves_the_queue_when_its_agent_hangs_up() {
+fn a_queued_call_leaves_nothing_when_its_agent_hangs_up() {
     let mut world = World::new(0, Planted::Nothing).expect("a good configuration");
     let mailboxes = joined(&mut world);
     let others = mailboxes.each_ref().map(|mailbox| {
@@ -334,7 +334,10 @@ fn a_queued_call_leaves_the_queue_when_its_agent_hangs_up() {
     let agent = Agent::calls(&mut world.scene);
     while world.turn_of_registry() {}
     assert!(mailboxes.iter().any(|mailbox| mailbox.queued_bytes.get() > 0), "it is queued");
+    let ticket = agent.jobs[0].1.ticket.clone();
+    assert_eq!(Rc::weak_count(&ticket), 1, "the registry can find it");
     drop(agent);
+    assert_eq!(Rc::weak_count(&ticket), 0, "and has nothing of a call that is over");
     for (mailbox, other) in mailboxes.iter().zip(others) {
         assert!(
             matches!(mailbox.pop(), Some(Item::Cancel { id, .. }) if id == other),

@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use async_tungstenite::tungstenite::Utf8Bytes;
@@ -57,8 +57,39 @@ pub struct Ticket {
     server_info: RefCell<Box<str>>,
     /// What it shares with the other calls of its batch.
     batch: OnceCell<Rc<Batch>>,
-    /// The registry has it among the calls that may be cancelled.
-    pub tracked: Cell<bool>,
+    /// Where the registry finds it, until it is over.
+    running: OnceCell<Rc<Running>>,
+}
+
+/// The calls of one client that are not over. Each leaves by itself: what is left of a call that has
+/// ended would be half a kilobyte for as long as anything points to it.
+#[derive(Default)]
+pub struct Running(RefCell<Vec<Weak<Ticket>>>);
+
+impl Running {
+    /// Notes a call, once.
+    pub fn add(self: &Rc<Self>, ticket: &Rc<Ticket>) {
+        if !ticket.is_over() && ticket.running.set(self.clone()).is_ok() {
+            self.0.borrow_mut().push(Rc::downgrade(ticket));
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    /// All of them, so that they can be ended while one goes through them.
+    pub fn all(&self) -> Vec<Rc<Ticket>> {
+        self.0.borrow().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn remove(&self, ticket: &Ticket) {
+        let mut running = self.0.borrow_mut();
+        let is_it = |known: &Weak<Ticket>| std::ptr::eq(known.as_ptr(), ticket);
+        if let Some(at) = running.iter().position(is_it) {
+            running.swap_remove(at);
+        }
+    }
 }
 
 /// The answers of one batch that its agent has not read yet. One answer is bounded by a message; a
@@ -137,7 +168,7 @@ impl Ticket {
             waker: Cell::default(),
             server_info: RefCell::default(),
             batch: OnceCell::new(),
-            tracked: Cell::default(),
+            running: OnceCell::new(),
         })
     }
 
@@ -306,6 +337,9 @@ impl Ticket {
     /// Nobody waits any more: a call that was sent is cancelled at the client, one that was not is taken
     /// out of its queue.
     pub fn abandon(&self, reason: &'static str) {
+        if let Some(running) = self.running.get() {
+            running.remove(self);
+        }
         match self.enter(State::Over) {
             State::Queued(mailbox) => self.withdraw(&mailbox),
             State::Written(mailbox) => mailbox.push(Item::Cancel { id: self.id(), reason }),
