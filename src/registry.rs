@@ -380,7 +380,11 @@ impl Registry {
             let lately = |since: Instant| now.since(since) < grace;
             if let Err(fault) = ticket.call.judge(view, &ticket.body) {
                 ticket.end(Reply::Fault(fault));
-            } else if entry.left_at().is_some_and(lately) || lately(self.started) {
+            } else if entry.online().is_some()
+                || entry.left_at().is_some_and(lately)
+                || lately(self.started)
+            {
+                // One that is online without a mailbox is leaving at this moment.
                 self.park(now, ticket);
             } else {
                 ticket.end(Reply::Trouble(Trouble::NotConnected));

@@ -438,3 +438,32 @@ fn a_call_whose_agent_hung_up_at_once_is_never_sent() {
     assert_eq!(written(&mut world), 0, "an agent that has gone");
     assert_eq!(mailboxes.map(|mailbox| mailbox.calls.get()), [0, 0]);
 }
+
+/// Found by a soak: between the end of a connection and its `Leave` a call was told that nobody is there.
+#[test]
+fn a_call_that_comes_while_its_client_leaves_waits_for_it() {
+    let mut world = World::new(0, Planted::Nothing).expect("a good configuration");
+    let join = |world: &mut World, at: usize| {
+        let register =
+            r#"{"type":"register","tools":[{"name":"echo","inputSchema":{"type":"object"}}]}"#;
+        let (offer, refused) = Offer::check(register, &Default::default()).expect("a register");
+        let (client_id, mailbox) = (world.scene.ids[at].clone(), Rc::<Mailbox>::default());
+        let join = Join { client_id, mailbox: mailbox.clone(), offer, refused };
+        world.registry.handle(Request::Join(Box::new(join)));
+        mailbox
+    };
+    let mailboxes = [0, 1].map(|at| join(&mut world, at));
+    // The bridge did not begin a moment ago.
+    world.pass(Duration::from_secs(3600));
+    let mut agent = Agent::calls(&mut world.scene);
+    mailboxes.iter().for_each(|mailbox| drop(mailbox.close()));
+    world.turn_of_registry();
+    agent.turn(&mut world.scene).expect("nothing wrong");
+    assert!(agent.job.is_some(), "it waits for the client to come back");
+    let mailbox = mailboxes[agent.client].clone();
+    let client_id = world.scene.ids[agent.client].clone();
+    world.registry.handle(Request::Leave { client_id, mailbox, unsent: Vec::new() });
+    let back = join(&mut world, agent.client);
+    let items = std::iter::from_fn(|| back.pop());
+    assert_eq!(items.filter(|item| matches!(item, Item::Call(_))).count(), 1);
+}

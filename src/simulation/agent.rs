@@ -37,7 +37,7 @@ impl Head for Fields {
 
 /// An agent with one call.
 pub struct Agent {
-    client: usize,
+    pub client: usize,
     request: u64,
     session: Option<Option<Box<str>>>,
     /// In its arguments, in its progress token, and in what it expects to be answered.
