@@ -58,6 +58,15 @@ impl Server {
         self.flags.extend([flag.to_owned(), value.to_owned()]);
     }
 
+    /// Sets a flag if this build has it: an older one did without that limit.
+    pub fn set_if_known(&mut self, flag: &str, value: &str) {
+        let help = Command::new(&self.program).args(&self.command).arg("--help").output();
+        let help = help.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        if help.unwrap_or_default().split_whitespace().any(|word| word == flag) {
+            self.set(flag, value);
+        }
+    }
+
     pub fn takes_part(&self, section: &str) -> bool {
         self.is_bridge() || self.sections.contains(&section)
     }

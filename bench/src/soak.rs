@@ -117,6 +117,10 @@ pub fn run(plan: &Plan, server: &Server, tell: &mut dyn FnMut(&str)) -> Result<O
     // Below the call timeout: who waits for a client is to be told that it is not there.
     server.set("--reconnect-wait", "2");
     server.set("--metrics", &metrics.to_string());
+    // Limits that are there for other clients than these.
+    for flag in ["--max-connects-per-minute", "--max-registers-per-minute"] {
+        server.set_if_known(flag, "6000");
+    }
     let running = server.start()?;
     sleep(Duration::from_millis(200));
     let mut outcome = Outcome { idle: Some(running.memory()?), ..Outcome::default() };

@@ -21,6 +21,12 @@ pub type Answers = BTreeMap<(&'static str, String), (u64, bool)>;
 /// Longest wait for an answer: more than the longest timeout that the bridge has here.
 const SILENT_AFTER: Duration = Duration::from_secs(20);
 
+/// Client IDs that the attackers have tokens for.
+const CLIENT_IDS: usize = 300;
+
+/// How long a connection that shows bad tokens is used: the bridge has enough of one in time.
+const BAD_LIFE: Duration = Duration::from_secs(30);
+
 /// Connections that show bad tokens.
 const BAD_CONNECTIONS: usize = 50;
 
@@ -49,6 +55,10 @@ struct Soldier {
     bridge: SocketAddr,
     subnet: Option<u8>,
     weapons: Vec<Weapon>,
+    /// Requests of clients with good tokens, for one after the other: of one client ID only so many may
+    /// come in a minute.
+    upgrades: Vec<Vec<u8>>,
+    upgraded: usize,
     flights: std::collections::HashMap<Key, Flight>,
     fired: Vec<u64>,
     held: Vec<usize>,
@@ -96,6 +106,8 @@ pub fn attack(
         fired: vec![0; weapons.len()],
         held: vec![0; weapons.len()],
         weapons,
+        upgrades: (0..CLIENT_IDS).map(upgrade).collect::<Result<_, _>>()?,
+        upgraded: 0,
         flights: std::collections::HashMap::new(),
         bad_requests: bad_requests()?,
         bad_sent: 0,
@@ -107,6 +119,11 @@ pub fn attack(
     };
     soldier.run(stop)?;
     Ok(soldier.answers)
+}
+
+fn upgrade(at: usize) -> Result<Vec<u8>, String> {
+    let token = token(&format!("attacker-{at}"), Scope::Client)?;
+    Ok(wire::upgrade(&token).into_bytes())
 }
 
 /// Tokens that are wrong in each way there is.
@@ -189,7 +206,12 @@ impl Soldier {
                     break;
                 }
                 let key = self.open(Role::Shot(at))?;
-                self.net.send(key, &self.weapons[at].first);
+                if self.weapons[at].first.is_empty() {
+                    self.upgraded += 1;
+                    self.net.send(key, &self.upgrades[self.upgraded % CLIENT_IDS]);
+                } else {
+                    self.net.send(key, &self.weapons[at].first);
+                }
                 self.fired[at] += 1;
                 self.held[at] += 1;
             }
@@ -199,15 +221,23 @@ impl Soldier {
 
     fn show_bad_tokens(&mut self, since: Duration) -> Result<(), String> {
         let due = (since.as_secs_f64() * self.rates.bad_tokens) as u64;
-        let mut ready: Vec<Key> = Vec::new();
+        let (mut ready, mut old) = (Vec::new(), Vec::new());
         let mut there = 0;
         for (key, flight) in &self.flights {
-            if matches!(flight.role, Role::BadToken) {
-                there += 1;
-                if flight.pending < 4 {
-                    ready.push(*key);
-                }
+            if !matches!(flight.role, Role::BadToken) {
+                continue;
             }
+            there += 1;
+            match flight.pending {
+                0 if flight.begun.elapsed() > BAD_LIFE => old.push(*key),
+                _ if flight.begun.elapsed() > BAD_LIFE => {}
+                0..4 => ready.push(*key),
+                _ => {}
+            }
+        }
+        for key in old {
+            self.flights.remove(&key);
+            self.net.close(key);
         }
         if there < BAD_CONNECTIONS && self.rates.bad_tokens > 0.0 {
             ready.push(self.open(Role::BadToken)?);

@@ -11,7 +11,7 @@ use crate::wire::{self, ERA_2025, Scope, TEXT, frame, token};
 #[derive(Debug)]
 pub struct Weapon {
     pub name: &'static str,
-    /// Sent at once.
+    /// Sent at once; nothing where it begins as a client, each time with another client ID.
     pub first: Vec<u8>,
     /// Sent once the WebSocket is there.
     pub then: Vec<u8>,
@@ -32,11 +32,11 @@ pub enum Rate {
 /// All that have a connection for each shot. The attackers have good tokens, for clients of their own.
 pub fn all(rates: &Rates) -> Result<Vec<Weapon>, String> {
     let agent = token("attacker", Scope::Agent)?;
-    let client = token("attacker-client", Scope::Client)?;
+    let client = token("attacker", Scope::Client)?;
     let mut all = malformed(rates.malformed, &agent);
-    all.extend(oversized(rates.oversized, &agent, &client));
-    all.extend(deep(rates.deep, &agent, &client));
-    all.extend(slow(rates.slow, &agent, &client));
+    all.extend(oversized(rates.oversized, &agent));
+    all.extend(deep(rates.deep, &agent));
+    all.extend(slow(rates.slow, &agent));
     let mut bad = client.clone();
     bad.replace_range(bad.len() - 10.., "AAAAAAAAAA");
     all.push(Weapon {
@@ -121,17 +121,16 @@ fn message(text: &str) -> Vec<u8> {
 
 fn by_socket(
     name: &'static str,
-    client: &str,
     then: Vec<u8>,
     answers: &'static [&'static str],
     per_second: f64,
 ) -> Weapon {
-    let first = wire::upgrade(client).into_bytes();
+    let first = Vec::new();
     Weapon { name, first, then, drip: Vec::new(), answers, rate: Rate::PerSecond(per_second) }
 }
 
 /// What is over a limit, SPEC §9.
-fn oversized(per_second: f64, agent: &str, client: &str) -> Vec<Weapon> {
+fn oversized(per_second: f64, agent: &str) -> Vec<Weapon> {
     let post = |lines: &str| {
         format!(
             "POST /mcp HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {agent}\r\n\
@@ -169,16 +168,16 @@ fn oversized(per_second: f64, agent: &str, client: &str) -> Vec<Weapon> {
             &["414"],
             often,
         ),
-        by_socket("message of 5 MB announced", client, frame_head.clone(), &["close 1009"], often),
+        by_socket("message of 5 MB announced", frame_head.clone(), &["close 1009"], often),
         plain("body of 5 MB in chunks", chunks, &["413"], seldom),
-        by_socket("message of 5 MB", client, real, &["close 1009"], seldom),
-        by_socket("register of 1 MB", client, message(&large), &["close 4400"], seldom),
-        by_socket("1,001 definitions", client, message(&many_tools), &["close 4400"], seldom),
+        by_socket("message of 5 MB", real, &["close 1009"], seldom),
+        by_socket("register of 1 MB", message(&large), &["close 4400"], seldom),
+        by_socket("1,001 definitions", message(&many_tools), &["close 4400"], seldom),
     ]
 }
 
 /// JSON that is deeper than the 512 levels that are allowed.
-fn deep(per_second: f64, agent: &str, client: &str) -> Vec<Weapon> {
+fn deep(per_second: f64, agent: &str) -> Vec<Weapon> {
     let deep = |bytes: usize| "[".repeat(bytes);
     let call = |arguments: String| {
         format!(
@@ -193,10 +192,9 @@ fn deep(per_second: f64, agent: &str, client: &str) -> Vec<Weapon> {
         plain("1 MB of [", post(&deep(1 << 20)), &["400"], each),
         plain("arguments of 600 levels", post(&call(closed(600))), &["400"], each),
         plain("50,000 objects in each other", post(&call(objects)), &["400"], each),
-        by_socket("message of 1 MB of [", client, message(&deep(1 << 20)), &["close 4400"], each),
+        by_socket("message of 1 MB of [", message(&deep(1 << 20)), &["close 4400"], each),
         by_socket(
             "register of 600 levels",
-            client,
             message(&format!(r#"{{"type":"register","x":{}}}"#, closed(600))),
             &["close 4400"],
             each,
@@ -205,7 +203,7 @@ fn deep(per_second: f64, agent: &str, client: &str) -> Vec<Weapon> {
 }
 
 /// Connections that are held and not used.
-fn slow(at_once: usize, agent: &str, client: &str) -> Vec<Weapon> {
+fn slow(at_once: usize, agent: &str) -> Vec<Weapon> {
     let share = |of_ten: usize| Rate::AtOnce(at_once * of_ten / 10);
     let body = format!(
         "POST /mcp HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {agent}\r\n\
@@ -225,12 +223,6 @@ fn slow(at_once: usize, agent: &str, client: &str) -> Vec<Weapon> {
         weapon("a head of a byte a second", head.to_vec(), drip, &["408"], share(4)),
         weapon("a head that stops", head.to_vec(), none(), &["408"], share(2)),
         weapon("a body that stops", body.into_bytes(), none(), &["408"], share(2)),
-        weapon(
-            "a client that does not register",
-            wire::upgrade(client).into_bytes(),
-            none(),
-            &["close 4408"],
-            share(2),
-        ),
+        weapon("a client that does not register", none(), none(), &["close 4408"], share(2)),
     ]
 }

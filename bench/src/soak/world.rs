@@ -132,6 +132,9 @@ pub struct World {
     random: u64,
 }
 
+/// Broken promises that are shown: the first is what it is about.
+const FAULTS_MAX: usize = 4;
+
 /// How long a client may take to hear that a call is cancelled: 2 s are promised, a client may stall for
 /// as long, and the load itself needs some.
 const CANCEL_HEARD: Duration = Duration::from_secs(8);
@@ -317,7 +320,7 @@ impl World {
     }
 
     pub fn fault(&mut self, what: String) {
-        if self.faults.len() < 20 {
+        if self.faults.len() < FAULTS_MAX {
             self.faults.push(what);
         }
     }
@@ -368,7 +371,7 @@ impl World {
         }
         if !allowed {
             let after = call.sent.elapsed();
-            let what = format!("call {number} ended {end:?} after {after:?}: {call:?} {app:?}");
+            let what = format!("call {number} ended {end:?} after {after:?}: {call:?}");
             return self.fault(what);
         }
         let time = call.sent.elapsed();
