@@ -23,7 +23,9 @@ fn five_thousand_calls_of_every_kind_are_each_answered_once() {
     plan.habits.slow_apps = 2;
     plan.habits.agents = 36;
     plan.habits.listeners = 12;
-    plan.habits.mischief = Duration::from_millis(700);
+    // Slow enough that there is time for much to happen between them.
+    plan.habits.pace = Some(Duration::from_millis(60));
+    plan.habits.mischief = Duration::from_millis(600);
     // What waits is rare in a long run.
     for (_, share) in &mut plan.habits.mix {
         *share = (*share).max(5);

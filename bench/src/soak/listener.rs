@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use super::agent::{list_request, listed_version};
 use super::app::App;
-use super::world::{Habits, Tag, Task, World};
+use super::world::{Habits, STREAM_LIFE, Tag, Task, World};
 use crate::net::Key;
 use crate::response::{Piece, Reader};
 use crate::wire::{self, Scope, find, token};
 
 /// How long a listener may not know of a change: the bridge tells it within 0.1 s.
-const KNOWN_AFTER: Duration = Duration::from_secs(5);
+const KNOWN_AFTER: Duration = Duration::from_secs(4);
 
 #[derive(Debug)]
 pub struct Listener {
@@ -80,7 +80,7 @@ impl World {
 
     /// It leaves, in one way or the other, and is back.
     pub fn listener_turn(&mut self, at: usize) {
-        let pause = (self.habits.mischief * 3).mul_f64(0.5 + self.fraction());
+        let pause = (self.habits.mischief * STREAM_LIFE).mul_f64(0.5 + self.fraction());
         self.after(pause, Task::Listener(at));
         if self.resting {
             return;

@@ -132,6 +132,9 @@ pub struct World {
     random: u64,
 }
 
+/// How much longer a stream stays than a client does without mischief: long enough to miss a change.
+pub const STREAM_LIFE: u32 = 8;
+
 /// Broken promises that are shown: the first is what it is about.
 const FAULTS_MAX: usize = 4;
 
@@ -205,7 +208,7 @@ impl World {
                 self.after(wait, Task::App(app));
             }
             for listener in 0..self.listeners.len() {
-                let wait = (mischief * 3).mul_f64(self.fraction());
+                let wait = (mischief * STREAM_LIFE).mul_f64(self.fraction());
                 self.after(wait, Task::Listener(listener));
             }
         }
