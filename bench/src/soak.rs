@@ -77,7 +77,7 @@ impl Plan {
 }
 
 /// Seconds for which what a client offered is kept: longer than any of them is away.
-const GRACE: &str = "3";
+const GRACE: &str = "4";
 
 /// Memory that may be more than before the first client came, once all have left: what the allocator
 /// keeps of a heap that held many large messages at once.
@@ -115,7 +115,7 @@ pub fn run(plan: &Plan, server: &Server, tell: &mut dyn FnMut(&str)) -> Result<O
     server.set("--call-timeout", &plan.habits.call_timeout.as_secs().to_string());
     server.set("--offline-grace", GRACE);
     // Below the call timeout: who waits for a client is to be told that it is not there.
-    server.set("--reconnect-wait", "2");
+    server.set("--reconnect-wait", "3");
     server.set("--metrics", &metrics.to_string());
     // Limits that are there for other clients than these.
     for flag in ["--max-connects-per-minute", "--max-registers-per-minute"] {
