@@ -77,7 +77,9 @@ impl Response {
                 "WWW-Authenticate",
                 r#"Bearer error="insufficient_scope", error_description="the scope `agent` is needed", scope="agent""#,
             ),
-            Fault::TooManyStreams(_) | Fault::TooManyConnections => response.with("Retry-After", "5"),
+            Fault::TooManyStreams(_) | Fault::TooManyConnections | Fault::Overloaded => {
+                response.with("Retry-After", "5")
+            }
             Fault::Draining => response.with("Retry-After", "2"),
             _ => response,
         }
@@ -222,7 +224,9 @@ pub fn framed(
     shape: &Shape,
     server_info: &str,
 ) -> Vec<Piece> {
-    let mut head = begin(Some(id));
+    let mut head = String::with_capacity(id.len() + server_info.len() + 128);
+    head.push_str(r#"{"jsonrpc":"2.0","id":"#);
+    head.push_str(id);
     head.push_str(r#","result":"#);
     let mut pieces = Vec::with_capacity(6);
     if era == Era::Legacy {
