@@ -1,6 +1,6 @@
 //! HTTP responses as an agent reads them, piece by piece as the bytes come.
 //!
-//! Knows what the bridge may send: a body with a length, or a chunked one, which is an event stream. It
+//! Knows what the bridge may send: a body with a length, or a chunked one; either may be an event stream. It
 //! takes the pieces out of a connection's buffer and keeps nothing else. Who asked, and whether it is
 //! the right answer, is the caller's part.
 
@@ -22,7 +22,7 @@ pub struct Head {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     Head(Head),
-    /// The whole body of a response with a length.
+    /// The whole body of a response with a length that is no event stream.
     Body(Vec<u8>),
     /// The data of one event; comments and `retry` make none.
     Record(Vec<u8>),
@@ -45,6 +45,8 @@ enum State {
     #[default]
     Head,
     Length(usize),
+    /// An event stream with a length, of which so many bytes are missing.
+    Events(usize),
     ChunkSize,
     /// So many bytes of the chunk and its CRLF are missing.
     Chunk(usize),
@@ -75,6 +77,19 @@ impl Reader {
                     let rest = came.split_off(length);
                     return Ok(Some(Piece::Body(std::mem::replace(came, rest))));
                 }
+                State::Events(missing) => {
+                    let count = missing.min(came.len());
+                    self.text.extend(came.drain(..count));
+                    self.state = State::Events(missing - count);
+                    if let Some(record) = self.record() {
+                        return Ok(Some(record));
+                    }
+                    if missing > count {
+                        return Ok(None);
+                    }
+                    self.ends_between_records()?;
+                    self.state = State::End;
+                }
                 State::ChunkSize => {
                     if let Some(record) = self.record() {
                         return Ok(Some(record));
@@ -104,10 +119,10 @@ impl Reader {
                     if came.len() < 2 {
                         return Ok(None);
                     }
-                    if !came.starts_with(b"\r\n") || !self.text.is_empty() {
-                        let text = String::from_utf8_lossy(&self.text).into_owned();
-                        return Err(format!("a stream that ends within a record: {text:.200}"));
+                    if !came.starts_with(b"\r\n") {
+                        return Err("trailers behind the last chunk".to_owned());
                     }
+                    self.ends_between_records()?;
                     came.drain(..2);
                     self.state = State::End;
                 }
@@ -117,6 +132,14 @@ impl Reader {
                 }
             }
         }
+    }
+
+    fn ends_between_records(&self) -> Result<(), String> {
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&self.text);
+        Err(format!("a stream that ends within a record: {text:.200}"))
     }
 
     fn head(&mut self, bytes: &[u8]) -> Result<Piece, String> {
@@ -150,6 +173,7 @@ impl Reader {
             (true, _) => State::ChunkSize,
             // What follows an upgrade is another protocol's, and is left alone.
             (false, _) if matches!(head.status, 101 | 204) => State::End,
+            (false, Some(length)) if head.events => State::Events(length),
             (false, Some(length)) => State::Length(length),
             (false, None) => return Err(format!("a response of unknown length: {text:.200}")),
         };
@@ -187,6 +211,9 @@ mod tests {
         b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n\
         3\r\n:\n\n\r\n9\r\ndata: 1\n\n\r\n6\r\nevent:\r\n12\r\n message\ndata: 23\n\r\n1\r\n\n\r\n0\r\n\r\n";
 
+    const EVENT: &[u8] =
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 12\r\n\r\n:\n\ndata: 4\n\n";
+
     fn read(bytes: &[u8], step: usize) -> Vec<Piece> {
         let (mut reader, mut came, mut pieces) = (Reader::default(), Vec::new(), Vec::new());
         for part in bytes.chunks(step) {
@@ -201,7 +228,7 @@ mod tests {
 
     #[test]
     fn responses_are_read_whole_and_byte_by_byte() {
-        let all = [PLAIN, EMPTY, STREAM, PLAIN].concat();
+        let all = [PLAIN, EMPTY, STREAM, EVENT, PLAIN].concat();
         let plain = Head { status: 200, session: Some("s".to_owned()), ..Head::default() };
         let expected = [
             Piece::Head(plain.clone()),
@@ -213,6 +240,10 @@ mod tests {
             Piece::Comment,
             Piece::Record(b"1".to_vec()),
             Piece::Record(b"23".to_vec()),
+            Piece::End,
+            Piece::Head(Head { status: 200, events: true, ..Head::default() }),
+            Piece::Comment,
+            Piece::Record(b"4".to_vec()),
             Piece::End,
             Piece::Head(plain),
             Piece::Body(b"{}".to_vec()),

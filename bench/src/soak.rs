@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 pub use calls::{End, Kind};
 pub use world::{Habits, Tally, World};
 
-use crate::histogram::ms;
 use crate::proc::Memory;
 use crate::server::{Running, Server};
 
@@ -104,7 +103,7 @@ pub struct Outcome {
     idle: Option<Memory>,
     left: Option<Memory>,
     files: (usize, usize),
-    /// Mebibytes for each of the last million calls.
+    /// Mebibytes for each million of the last calls.
     slope: Option<f64>,
 }
 
@@ -242,7 +241,10 @@ impl Outcome {
         }
         let slope =
             self.slope.map_or("too few rests".to_owned(), |slope| format!("{slope:+.2} MiB"));
-        row("… more for each million calls (at most the last million; least squares)", slope);
+        row(
+            "… more for each million calls (the last million, or the second half; least squares)",
+            slope,
+        );
         row("… all gone, over the idle line", format!("{} KiB", self.more() >> 10));
         row("open files before and after", format!("{} and {}", self.files.0, self.files.1));
         row("rests at which all books were closed", self.rests.len().to_string());
@@ -273,12 +275,12 @@ impl Outcome {
     }
 }
 
-/// Least squares over the rests of the last million calls, in MiB for each million; the first rest, when
-/// there are enough, is the warm-up.
+/// Least squares over the rests of the last million calls, or of the second half if that is more, in MiB
+/// for each million. The first rest is the warm-up.
 fn slope(rests: &[Rest]) -> Option<f64> {
     let last = rests.last()?.calls;
-    let of_last: Vec<&Rest> =
-        rests.iter().skip(1).filter(|rest| rest.calls + 1_000_000 >= last).collect();
+    let first = last - (last / 2).max(1_000_000).min(last);
+    let of_last: Vec<&Rest> = rests.iter().skip(1).filter(|rest| rest.calls >= first).collect();
     if of_last.len() < 4 {
         return None;
     }
@@ -359,7 +361,38 @@ fn read_metrics(address: SocketAddr) -> Result<String, String> {
     Err(format!("expected 200 from /metrics, got {page:.300}"))
 }
 
-/// What is stated about time.
-pub fn latency(tally: &Tally) -> String {
-    format!("p99 {}", ms(tally.undisturbed.per_mille(990)))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rests(of: impl Fn(u64) -> u64) -> Vec<Rest> {
+        let memory = |call| Memory { resident: 0, anonymous: of(call) };
+        (0..40).map(|at| at * 100_000).map(|at| Rest { calls: at, memory: memory(at) }).collect()
+    }
+
+    #[test]
+    fn growth_shows_and_a_full_heap_does_not() {
+        let slope = |of: fn(u64) -> u64| slope(&rests(of)).expect("enough rests");
+        assert!(slope(|_| 5 << 20).abs() < 0.001);
+        assert!((slope(|calls| (5 << 20) + 2 * calls) - 1.907).abs() < 0.01, "2 bytes a call");
+        assert!(slope(|calls| calls.min(1_000_000)).abs() < 0.001, "full after a million calls");
+        assert!(super::slope(&rests(|_| 0)[..4]).is_none(), "three rests after the warm-up");
+    }
+
+    #[test]
+    fn a_counter_that_is_off_by_one_is_noticed() {
+        let mut tally = Tally::default();
+        tally.made.insert(Kind::Echo, 10);
+        tally.ends.insert(End::Answered, 10);
+        let page = |answered: u64| {
+            format!(
+                "# TYPE clientmcp_calls_started_total counter\nclientmcp_calls_started_total 10\n\
+                 clientmcp_calls_answered_total {answered}\nclientmcp_calls_running 0\n"
+            )
+        };
+        assert_eq!(check_counters(&page(10), &tally), Ok(()));
+        for wrong in [9, 11] {
+            assert!(check_counters(&page(wrong), &tally).is_err(), "{wrong}");
+        }
+    }
 }

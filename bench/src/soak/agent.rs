@@ -238,20 +238,23 @@ impl World {
     /// Sends a request, slowly now and then; and whoever asked for much may read slowly.
     fn agent_send(&mut self, at: usize, key: Key, mut request: Vec<u8>, kind: Kind) {
         let restless = self.habits.restless && kind == Kind::Echo;
-        if restless && self.chance(20) {
+        let (writes_slowly, reads_slowly) = (self.chance(20), self.chance(10));
+        if restless
+            && (writes_slowly || reads_slowly)
+            && let Doing::Call(number) = self.agents[at].doing
+            && let Some(call) = self.calls.get_mut(&number)
+        {
+            call.slow = true;
+        }
+        if restless && writes_slowly {
             let at = self.random(request.len() as u64) as usize;
             let rest = request.split_off(at);
             let pause = self.some_ms(1, 30);
             self.after(pause, Task::Rest(key, rest));
         }
         self.net.send(key, &request);
-        if restless && self.chance(10) {
+        if restless && reads_slowly {
             self.net.pause(key);
-            if let Doing::Call(number) = self.agents[at].doing
-                && let Some(call) = self.calls.get_mut(&number)
-            {
-                call.slow = true;
-            }
             let pause = self.some_ms(50, 500);
             self.after(pause, Task::Resume(key));
         }
