@@ -458,7 +458,10 @@ impl Connection {
                 let outbox = awake.map(|awake| awake.outbox).unwrap_or_default();
                 say_goodbye(&socket, outbox, close).await
             }
-            Ended::Closed(_) | Ended::Lost => false,
+            // Its close was answered. Whatever it had sent behind it must not make a reset of our end, which
+            // might overtake the answer.
+            Ended::Closed(_) => true,
+            Ended::Lost => false,
         };
         shared.clients.set(shared.clients.get() - 1);
         if told {

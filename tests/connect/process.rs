@@ -71,6 +71,30 @@ fn secrets_are_neither_logged_nor_handed_on() {
 }
 
 #[test]
+fn what_everyone_on_the_machine_can_see_has_no_secret() {
+    let bridge = Bridge::shared();
+    let connected = Connected::online(bridge, &by_hand(&[]));
+    let token = std::fs::read_to_string(&connected.token_file).expect("the token file");
+    let pid = connected.pid();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.expect("/proc shows our own child");
+    let child = children.split_whitespace().next().expect("the local server is its child");
+    for (name, what) in [(pid.to_string(), "cmdline"), (child.to_owned(), "cmdline")]
+        .into_iter()
+        .chain([(child.to_owned(), "environ")])
+    {
+        let path = format!("/proc/{name}/{what}");
+        let text = std::fs::read(&path).expect("/proc shows our own child");
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.len() > 10, "{path}: {text}");
+        for secret in [SECRET, &token, &token[..30]] {
+            assert!(!text.contains(secret), "{path} has {secret:?}: {text}");
+        }
+        assert!(!text.contains("CLIENTMCP_"), "{path}: {text}");
+    }
+}
+
+#[test]
 fn what_cannot_work_is_one_sentence_and_a_code() {
     let bridge = Bridge::shared();
     let url = format!("ws://{}", bridge.addr);
