@@ -128,6 +128,8 @@ pub struct Outcome {
     part: Part,
     calls: u64,
     times: Histogram,
+    /// How late the agents themselves were.
+    late: Histogram,
     /// Why calls failed; the first failure ends a part.
     failures: Vec<String>,
     answers: Answers,
@@ -199,6 +201,7 @@ fn one(plan: &Plan, part: Part, running: &Running) -> Result<Outcome, String> {
         part,
         calls: world.tally.calls(),
         times: world.tally.undisturbed.clone(),
+        late: world.tally.late.clone(),
         failures: called.err().into_iter().collect(),
         answers,
         cpu: [0, 1, 2].map(|at| (after_cpu[at] - before_cpu[at]) / took.as_secs_f64()),
@@ -288,6 +291,9 @@ pub fn markdown(plan: &Plan, outcomes: &[Outcome]) -> String {
     row("… p50", &|outcome| ms(outcome.times.per_mille(500)));
     row("… p99", &|outcome| ms(outcome.times.per_mille(990)));
     row("… max", &|outcome| ms(outcome.times.max()));
+    row("agents themselves late, p99 and max", &|outcome| {
+        format!("{}, {}", ms(outcome.late.per_mille(990)), ms(outcome.late.max()))
+    });
     for (at, whose) in ["the bridge", "the load", "all else on the machine"].into_iter().enumerate()
     {
         row(&format!("CPU of {whose}, of a core"), &|outcome| {

@@ -90,6 +90,8 @@ pub struct Tally {
     pub undisturbed: Histogram,
     pub large: Histogram,
     pub disturbed: Histogram,
+    /// How late the load itself was with what was to happen at a time: others had the processor.
+    pub late: Histogram,
     pub bytes: u64,
     pub cancels_heard: u64,
     pub registers: u64,
@@ -122,6 +124,8 @@ pub struct World {
     pub tally: Tally,
     /// Nothing new is begun.
     pub resting: bool,
+    /// When the work began that is under way.
+    began: Instant,
     /// Of the last call.
     pub last: u64,
     /// So many calls, and then no more.
@@ -168,6 +172,7 @@ impl World {
             texts: Texts::new(),
             tally: Tally::default(),
             resting: true,
+            began: Instant::now(),
             last: 0,
             calls_max: u64::MAX,
             faults: Vec::new(),
@@ -201,6 +206,7 @@ impl World {
     pub fn work(&mut self, time: Duration) -> Result<(), String> {
         let end = Instant::now() + time;
         self.resting = false;
+        self.began = Instant::now();
         if self.habits.restless && self.tasks.values().all(|task| !matches!(task, Task::App(_))) {
             let mischief = self.habits.mischief;
             for app in 0..self.apps.len() {
@@ -261,6 +267,9 @@ impl World {
         while let Some(entry) = self.tasks.first_entry()
             && entry.key().0 <= now
         {
+            if entry.key().0 >= self.began {
+                self.tally.late.add(now - entry.key().0);
+            }
             let task = entry.remove();
             self.perform(task);
         }
