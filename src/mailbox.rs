@@ -32,6 +32,8 @@ pub enum Item {
 
 #[derive(Default)]
 pub struct Mailbox {
+    /// Counts the connections, so that of two it is known which is the newer. It may start over.
+    number: u32,
     queue: RefCell<VecDeque<Item>>,
     waker: Cell<Option<Waker>>,
     closed: Cell<bool>,
@@ -47,6 +49,16 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
+    pub fn new(number: u32) -> Mailbox {
+        Mailbox { number, ..Mailbox::default() }
+    }
+
+    /// Whether it belongs to a connection that was let in before that of `other`.
+    pub fn is_older_than(&self, other: &Mailbox) -> bool {
+        // Less than half of all numbers apart.
+        self.number.wrapping_sub(other.number) > u32::MAX / 2
+    }
+
     pub fn push(&self, item: Item) {
         if self.closed.get() {
             return;

@@ -460,6 +460,12 @@ impl Registry {
 
     fn join(&mut self, join: Join) {
         let Join { client_id, mailbox, offer, refused } = join;
+        let newer = self.clients.get(&client_id).and_then(Entry::mailbox);
+        if newer.is_some_and(|newer| mailbox.is_older_than(newer)) {
+            // It was replaced and did not know, or its first register took longer than the newer one's.
+            mailbox.ask_to_close(Close::Replaced);
+            return;
+        }
         let offer = self.shared_offer(offer);
         let entry = self.clients.entry(client_id.clone()).or_default();
         let again = entry.online().is_some_and(|old| Rc::ptr_eq(old, &mailbox));

@@ -175,6 +175,22 @@ fn it_comes_back_when_the_bridge_does() {
     assert_eq!(connected.log().matches("initialized by").count(), 1, "the server noticed nothing");
 }
 
+#[test]
+fn a_stopped_one_is_taken_for_gone_after_90_seconds_and_comes_back() {
+    let bridge = Bridge::start(&[]);
+    let connected = Connected::online(&bridge, &by_hand(&[]));
+    connected.signal(Signal::STOP);
+    let stopped = Instant::now();
+    bridge.await_log("nothing was heard for 90 s", Duration::from_secs(100));
+    assert!(stopped.elapsed() > Duration::from_secs(85), "{:?}", stopped.elapsed());
+    let agent = Agent::new(&bridge, &connected.client_id);
+    let words = agent.call("echo", json!({"text": "asleep"})).tool_error();
+    assert!(words.contains("not connected"), "{words}");
+    connected.signal(Signal::CONT);
+    connected.await_log_times(" online", 2);
+    assert_eq!(agent.call("echo", json!({"text": "back"})).text(), "back");
+}
+
 #[cfg(feature = "tls")]
 #[test]
 fn certificates_are_those_of_the_file_that_is_named() {
