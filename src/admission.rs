@@ -9,7 +9,8 @@ use crate::shared::Shared;
 
 pub struct Place {
     shared: Rc<Shared>,
-    address: Option<IpAddr>,
+    /// Boxed, because connections are counted by address only where that is limited.
+    address: Option<Box<IpAddr>>,
 }
 
 impl Place {
@@ -24,7 +25,7 @@ impl Place {
     /// one connection carries requests of several addresses: it counts for the latest.
     pub fn count(&mut self, address: IpAddr) -> bool {
         let Some(max) = self.shared.config.connections_per_ip_max else { return true };
-        if self.address == Some(address) {
+        if self.address.as_deref() == Some(&address) {
             return true;
         }
         self.uncount();
@@ -34,17 +35,17 @@ impl Place {
             return false;
         }
         *count += 1;
-        self.address = Some(address);
+        self.address = Some(Box::new(address));
         true
     }
 
     fn uncount(&mut self) {
         let Some(address) = self.address.take() else { return };
         let mut counts = self.shared.by_address.borrow_mut();
-        if let Some(count) = counts.get_mut(&address) {
+        if let Some(count) = counts.get_mut(&*address) {
             *count -= 1;
             if *count == 0 {
-                counts.remove(&address);
+                counts.remove(&*address);
             }
         }
     }

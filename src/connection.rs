@@ -59,8 +59,9 @@ pub fn run(
 ) -> impl Future<Output = ()> {
     let mut connection = Connection::new(socket, claims, place);
     if !leftover.is_empty() {
-        connection.boundary.feed(&leftover);
-        connection.awake().unread = Some(leftover.into());
+        let awake = connection.awake();
+        awake.boundary.feed(&leftover);
+        awake.unread = Some(leftover.into());
     }
     async move {
         let ended = poll_fn(|cx| connection.poll(cx)).await;
@@ -86,9 +87,6 @@ struct Connection {
     conversation: Conversation,
     /// Only while something is unfinished: half a message read, or bytes not written.
     awake: Option<Box<Awake>>,
-    boundary: Boundary,
-    /// The socket took no more; nothing is added until it does.
-    blocked: bool,
     timer: Timer,
     place: Place,
 }
@@ -96,6 +94,10 @@ struct Connection {
 /// What a sleeping connection does without.
 struct Awake {
     context: WebSocketContext,
+    /// Where in a message the bytes that came have ended.
+    boundary: Boundary,
+    /// The socket took no more; nothing is added until it does.
+    blocked: bool,
     /// Since when the blocked socket has taken nothing at all.
     stalled: Option<Instant>,
     /// What was received and not looked at: behind the handshake, or while reading had to wait.
@@ -110,8 +112,6 @@ impl Connection {
             conversation: Conversation::new(shared, claims),
             timer: Timer::new(shared.clone()),
             awake: None,
-            boundary: Boundary::default(),
-            blocked: false,
             place,
             socket,
         }
@@ -123,12 +123,17 @@ impl Connection {
 
     fn awake(&mut self) -> &mut Awake {
         self.awake.get_or_insert_with(|| {
-            Box::new(Awake { context: context(), stalled: None, unread: None })
+            let (context, boundary) = (context(), Boundary::default());
+            Box::new(Awake { context, boundary, blocked: false, stalled: None, unread: None })
         })
     }
 
     fn has_unread(&self) -> bool {
         self.awake.as_ref().is_some_and(|awake| awake.unread.is_some())
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.awake.as_ref().is_some_and(|awake| awake.blocked)
     }
 
     fn stalled(&self) -> Option<Instant> {
@@ -158,7 +163,11 @@ impl Connection {
         }
         self.look_at_clock()?;
         self.flush()?;
-        if !self.blocked && !self.has_unread() && self.boundary.is_between_messages() {
+        if let Some(awake) = &self.awake
+            && !awake.blocked
+            && awake.unread.is_none()
+            && awake.boundary.is_between_messages()
+        {
             self.awake = None;
         }
         Ok(())
@@ -167,7 +176,7 @@ impl Connection {
     /// Who does not read is not read either: every answer would only be one more to keep. And one register
     /// at a time: its answer can be thirty times as long.
     fn may_read(&self) -> bool {
-        !self.blocked && !self.conversation.joining
+        !self.is_blocked() && !self.conversation.joining
     }
 
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -176,7 +185,7 @@ impl Connection {
         if let Some(since) = self.stalled() {
             deadline = deadline.min(since + shared.config.body_timeout);
         }
-        let io = if self.blocked {
+        let io = if self.is_blocked() {
             self.socket.io.poll_writable(cx).is_ready()
         } else if self.conversation.joining {
             false
@@ -185,7 +194,7 @@ impl Connection {
         } else {
             self.socket.io.poll_readable(cx).is_ready()
         };
-        if io || self.conversation.mailbox.poll(cx, self.blocked).is_ready() {
+        if io || self.conversation.mailbox.poll(cx, self.is_blocked()).is_ready() {
             return Poll::Ready(());
         }
         self.timer.poll(cx, deadline)
@@ -227,7 +236,7 @@ impl Connection {
         self.shared().metrics.channel_received_bytes.add(bytes.len() as u64);
         let now = self.shared().now();
         self.conversation.channel.heard(now);
-        self.boundary.feed(bytes);
+        self.awake().boundary.feed(bytes);
         self.read_messages(bytes)
     }
 
@@ -276,7 +285,7 @@ impl Connection {
     // Writing.
 
     fn empty_mailbox(&mut self) -> Result<(), Ended> {
-        while !self.blocked
+        while !self.is_blocked()
             && let Some(text) = self.conversation.next()
         {
             self.send(text)?;
@@ -319,14 +328,16 @@ impl Connection {
     fn written(&mut self, written: Result<(), Error>) -> Result<(), Ended> {
         match written {
             Ok(()) => {
-                self.blocked = false;
-                self.awake().stalled = None;
+                let awake = self.awake();
+                awake.blocked = false;
+                awake.stalled = None;
                 Ok(())
             }
             Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
-                self.blocked = true;
                 let now = self.shared().now();
-                self.awake().stalled.get_or_insert(now);
+                let awake = self.awake();
+                awake.blocked = true;
+                awake.stalled.get_or_insert(now);
                 Ok(())
             }
             Err(error) => Err(ended_by(error)),

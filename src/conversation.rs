@@ -24,7 +24,7 @@ use crate::upgrade;
 
 pub struct Conversation {
     pub client_id: ClientId,
-    /// The token's own name, by which it can be revoked.
+    /// The token's own name, by which it can be revoked; not kept where nothing is revoked.
     jti: Option<Box<str>>,
     pub mailbox: Rc<Mailbox>,
     pub channel: Channel<Rc<Ticket>>,
@@ -39,7 +39,7 @@ impl Conversation {
         Conversation {
             channel: Channel::new(shared.now(), claims.ends_at()),
             client_id: claims.client_id,
-            jti: claims.jti,
+            jti: revocable(shared, claims.jti),
             mailbox,
             joining: false,
         }
@@ -111,7 +111,7 @@ impl Conversation {
             return Err(Close::BadToken("the fresh token is for another client ID".into()));
         }
         self.channel.renew(claims.ends_at());
-        self.jti = claims.jti;
+        self.jti = revocable(shared, claims.jti);
         Ok(())
     }
 
@@ -169,4 +169,8 @@ impl Conversation {
         let (client_id, mailbox) = (self.client_id, self.mailbox);
         shared.tell(Request::Leave { client_id, mailbox, unsent });
     }
+}
+
+fn revocable(shared: &Shared, jti: Option<Box<str>>) -> Option<Box<str>> {
+    jti.filter(|_| shared.config.revoked_file.is_some())
 }
