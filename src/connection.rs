@@ -6,7 +6,7 @@
 //! mean is `conversation`'s business.
 
 use std::future::{Future, poll_fn};
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -14,7 +14,7 @@ use async_tungstenite::tungstenite::protocol::WebSocketContext;
 use async_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use clientmcp_proto::channel::Tick;
 use clientmcp_proto::fault::Close;
-use clientmcp_proto::frames::Boundary;
+use clientmcp_proto::frames::{Boundary, Sign, sign_of_life};
 use clientmcp_proto::limits;
 use clientmcp_proto::time::Instant;
 use clientmcp_proto::token::Claims;
@@ -140,14 +140,19 @@ impl Connection {
         self.awake.as_ref()?.stalled
     }
 
-    /// Empty the inbox, take what came, look at the clock; then wait for one of the three.
+    /// Wait for a message in the inbox, bytes, or the time; take all three as they are; wait again.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        let mut readable = false;
         for _ in 0..TURNS {
-            if let Err(ended) = self.turn() {
-                return Poll::Ready(ended);
+            if !readable {
+                match self.wait(cx) {
+                    Poll::Ready(io) => readable = io,
+                    Poll::Pending => return Poll::Pending,
+                }
             }
-            if self.wait(cx).is_pending() {
-                return Poll::Pending;
+            match self.turn(readable) {
+                Ok(more) => readable = more,
+                Err(ended) => return Poll::Ready(ended),
             }
         }
         // The others' turn; this one goes on right after them.
@@ -155,8 +160,9 @@ impl Connection {
         Poll::Pending
     }
 
-    fn turn(&mut self) -> Result<(), Ended> {
-        self.receive()?;
+    /// Whether there may be more to read at once.
+    fn turn(&mut self, readable: bool) -> Result<bool, Ended> {
+        let more = self.receive(readable)?;
         self.empty_mailbox()?;
         if let Some(close) = self.conversation.mailbox.closing() {
             return Err(Ended::Closing(close));
@@ -170,7 +176,7 @@ impl Connection {
         {
             self.awake = None;
         }
-        Ok(())
+        Ok(more)
     }
 
     /// Who does not read is not read either: every answer would only be one more to keep. And one register
@@ -179,13 +185,11 @@ impl Connection {
         !self.is_blocked() && !self.conversation.joining
     }
 
-    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let shared = self.shared();
-        let mut deadline = self.conversation.channel.deadline(shared.now(), shared.wall());
-        if let Some(since) = self.stalled() {
-            deadline = deadline.min(since + shared.config.body_timeout);
-        }
-        let io = if self.is_blocked() {
+    /// Ready when there is something to do, with whether the socket is what is ready. It is read only
+    /// then: to look and find nothing is a system call too.
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let blocked = self.is_blocked();
+        let io = if blocked {
             self.socket.io.poll_writable(cx).is_ready()
         } else if self.conversation.joining {
             false
@@ -194,24 +198,33 @@ impl Connection {
         } else {
             self.socket.io.poll_readable(cx).is_ready()
         };
-        if io || self.conversation.mailbox.poll(cx, self.is_blocked()).is_ready() {
-            return Poll::Ready(());
+        if io || self.conversation.mailbox.poll(cx, blocked).is_ready() {
+            return Poll::Ready(io);
         }
-        self.timer.poll(cx, deadline)
+        let shared = self.shared();
+        let mut deadline = self.conversation.channel.deadline(shared.now(), shared.wall());
+        if let Some(since) = self.stalled() {
+            deadline = deadline.min(since + shared.config.body_timeout);
+        }
+        self.timer.poll(cx, deadline).map(|()| false)
     }
 
     // Reading.
 
-    fn receive(&mut self) -> Result<(), Ended> {
+    /// Takes what was kept, and what is in the socket if that is `readable`. Whether there may be more.
+    fn receive(&mut self, readable: bool) -> Result<bool, Ended> {
         if self.may_read()
             && let Some(unread) = self.awake.as_mut().and_then(|awake| awake.unread.take())
         {
             self.read_messages(&unread)?;
         }
+        if !readable {
+            return Ok(false);
+        }
         let shared = self.shared().clone();
         for _ in 0..READS_PER_TURN {
             if !self.may_read() || self.has_unread() {
-                return Ok(());
+                return Ok(false);
             }
             let mut scratch = shared.scratch.borrow_mut();
             match self.socket.io.get_ref().read(&mut scratch) {
@@ -220,15 +233,15 @@ impl Connection {
                     self.feed(&scratch[..count])?;
                     // Less than there was room for: there is no more.
                     if count < scratch.len() {
-                        return Ok(());
+                        return Ok(false);
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Err(Ended::Lost),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Takes bytes that came, and whatever messages they complete.
@@ -236,8 +249,35 @@ impl Connection {
         self.shared().metrics.channel_received_bytes.add(bytes.len() as u64);
         let now = self.shared().now();
         self.conversation.channel.heard(now);
+        if self.awake.is_none() && self.answer_asleep(bytes)? {
+            return Ok(());
+        }
         self.awake().boundary.feed(bytes);
         self.read_messages(bytes)
+    }
+
+    /// Answers a sign of life, which is all that most clients send most of the time, without waking up.
+    /// `false` for everything else, and when the answer does not fit the socket.
+    fn answer_asleep(&self, bytes: &[u8]) -> Result<bool, Ended> {
+        let answer = match sign_of_life(bytes) {
+            Some(Sign::Ping(answer)) => answer,
+            Some(Sign::Pong) => return Ok(true),
+            None => return Ok(false),
+        };
+        match self.socket.io.get_ref().write(answer.bytes()) {
+            Ok(count) if count == answer.bytes().len() => {
+                self.shared().metrics.channel_sent_bytes.add(count as u64);
+                Ok(true)
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(false)
+            }
+            // A kernel out of memory may take half of so few bytes; it takes none when only the
+            // client's window is full.
+            Ok(_) | Err(_) => Err(Ended::Lost),
+        }
     }
 
     /// Reads messages until the bytes are used up, or reading has to wait; then what is left is kept.
