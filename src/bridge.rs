@@ -3,8 +3,9 @@
 //! `serve` runs one from the command line; an appliance runs one inside its own process. Knows no signals
 //! and no flags.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -141,8 +142,13 @@ impl Bridge {
         let executor = self.executor.clone();
         // Everything is a task, this too: what is given to block_on is polled at every turn of the
         // reactor. With the executor, at the end, all of them are dropped.
+        let shared = self.shared.clone();
         let main = executor.spawn(self.serve());
-        async_io::block_on(executor.run(main))
+        let mut all = pin!(executor.run(main));
+        async_io::block_on(poll_fn(|cx| {
+            shared.begin_turn();
+            all.as_mut().poll(cx)
+        }))
     }
 
     async fn serve(self) -> Result<(), String> {
@@ -193,7 +199,7 @@ async fn obey(shared: &Rc<Shared>, orders: &flume::Receiver<Order>) -> Result<()
 fn reload(shared: &Shared) {
     match shared.config.secrets.reload() {
         Ok(secrets) => {
-            *shared.secrets.borrow_mut() = Rc::new(secrets);
+            shared.replace_secrets(secrets);
             log::info("secrets read again", &[]);
         }
         Err(error) => log::error("secrets not read again, the old ones stay", &[("error", &error)]),
@@ -203,7 +209,7 @@ fn reload(shared: &Shared) {
             if shared.config.revoked_file.is_some() {
                 log::info("revoked tokens read again", &[("entries", &revoked.len())]);
             }
-            *shared.revoked.borrow_mut() = Rc::new(revoked);
+            shared.replace_revoked(revoked);
             shared.tell(Request::CheckTokens);
         }
         Err(error) => {

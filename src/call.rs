@@ -20,7 +20,6 @@ use crate::http_body::Framing;
 use crate::job::{Job, Rendered, Turn};
 use crate::shared::Shared;
 use crate::ticket::{Reply, Ticket};
-use crate::timers::Timer;
 
 /// What the wait ended with.
 enum Event {
@@ -89,14 +88,12 @@ impl<'a> Answering<'a> {
     }
 
     async fn answer(&mut self) -> std::io::Result<Next> {
-        let mut timer = Timer::new(self.shared.clone());
-        // With events alone acceptable there is nothing to wait for.
-        let started = self.shared.now();
-        let mut next_tick = if self.accept.json { started + limits::STREAM_AFTER } else { started };
+        // Also with events alone acceptable: an answer that is quick is written as a whole.
+        let mut next_tick = self.shared.now() + limits::STREAM_AFTER;
         while !self.jobs.is_empty() {
             let deadlines = self.jobs.iter().map(|job| job.deadline);
             let until = deadlines.fold(next_tick, Instant::min);
-            match self.wait(&mut timer, until).await {
+            match self.wait(until).await {
                 Event::HungUp => return Ok(Next::Drop),
                 Event::Reply(number, reply) => {
                     if let Some(next) = self.reply(number, reply).await? {
@@ -122,8 +119,8 @@ impl<'a> Answering<'a> {
         self.finish().await
     }
 
-    async fn wait(&mut self, timer: &mut Timer, until: Instant) -> Event {
-        let Connection { socket, buffer, overrun, .. } = &mut *self.connection;
+    async fn wait(&mut self, until: Instant) -> Event {
+        let Connection { socket, buffer, overrun, timer, .. } = &mut *self.connection;
         let (jobs, shared) = (&self.jobs, &self.shared);
         poll_fn(|cx| {
             for (number, job) in jobs.iter().enumerate() {
@@ -175,7 +172,11 @@ impl<'a> Answering<'a> {
             let texts: Vec<&[u8]> = rendered.texts().map(str::as_bytes).collect();
             let (status, json) = (rendered.status, Some(answer::JSON));
             let (connection, exchange) = (&mut *self.connection, self.exchange);
-            return Ok(connection.respond_pieces(exchange, status, json, &[], &texts).await);
+            return Ok(connection.respond_pieces(exchange, status, json, Vec::new(), &texts).await);
+        }
+        if self.stream.is_none() {
+            let texts: Vec<&str> = rendered.texts().collect();
+            return Ok(self.connection.respond_event(self.exchange, Vec::new(), &texts).await);
         }
         self.write(&rendered.event()).await?;
         self.finish().await

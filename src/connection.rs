@@ -1,34 +1,39 @@
 //! One client's socket: reads into events, commands into writes, and asleep in between.
 //!
 //! While nothing is under way it holds the bare socket and a few dozen bytes of state: no buffer, no
-//! WebSocket context, no timer of its own. When bytes come or something is to be sent, it makes a context
-//! for the moment, and drops it again at a message boundary with nothing left to write. What the messages
-//! mean is `conversation`'s business.
+//! WebSocket context, no timer of its own. Plain text messages are read here, straight into the memory
+//! that they stay in; for whatever else comes it makes a context for the moment, and drops it again at a
+//! message boundary. What the messages mean is `conversation`'s business.
 
 use std::future::{Future, poll_fn};
 use std::io::{ErrorKind, Read, Write};
 use std::rc::Rc;
+use std::string::FromUtf8Error;
 use std::task::{Context, Poll};
 
 use async_tungstenite::tungstenite::protocol::WebSocketContext;
 use async_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use clientmcp_proto::channel::Tick;
 use clientmcp_proto::fault::Close;
-use clientmcp_proto::frames::{Boundary, Sign, sign_of_life};
+use clientmcp_proto::frames::{self, Boundary, Sign, sign_of_life};
 use clientmcp_proto::limits;
-use clientmcp_proto::time::Instant;
+use clientmcp_proto::time::{Instant, UnixSeconds};
 use clientmcp_proto::token::Claims;
 
 use crate::admission::Place;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Outgoing};
 use crate::log;
 use crate::metrics::Refusal;
 use crate::shared::Shared;
-use crate::socket::Socket;
+use crate::socket::{Input, Socket, input};
 use crate::timers::Timer;
 
+mod outbox;
+mod partial;
 mod wire;
 
+use outbox::Outbox;
+use partial::Partial;
 use wire::{Wire, context, say_goodbye};
 
 /// Reads in one turn before the other tasks get theirs.
@@ -36,6 +41,9 @@ const READS_PER_TURN: usize = 16;
 
 /// Turns before the other tasks get theirs.
 const TURNS: usize = 4;
+
+/// Bytes that are collected before they are written; one write per drained mailbox is the rule.
+const OUTBOX_BYTES: usize = 64 << 10;
 
 /// How a connection came to its end.
 enum Ended {
@@ -59,9 +67,7 @@ pub fn run(
 ) -> impl Future<Output = ()> {
     let mut connection = Connection::new(socket, claims, place);
     if !leftover.is_empty() {
-        let awake = connection.awake();
-        awake.boundary.feed(&leftover);
-        awake.unread = Some(leftover.into());
+        connection.awake().unread = Some(leftover.into());
     }
     async move {
         let ended = poll_fn(|cx| connection.poll(cx)).await;
@@ -77,7 +83,7 @@ pub async fn refuse(socket: Socket, close: Close) {
         "client refused",
         &[("code", &close.code().to_string()), ("reason", &close.to_string())],
     );
-    if say_goodbye(&socket, None, close).await {
+    if say_goodbye(&socket, Outbox::default(), close).await {
         socket.linger(limits::LINGER).await;
     }
 }
@@ -87,22 +93,45 @@ struct Connection {
     conversation: Conversation,
     /// Only while something is unfinished: half a message read, or bytes not written.
     awake: Option<Box<Awake>>,
+    /// There may be something to read.
+    readable: bool,
+    /// The socket took no more; nothing is added until it does.
+    blocked: bool,
     timer: Timer,
     place: Place,
 }
 
 /// What a sleeping connection does without.
+#[derive(Default)]
 struct Awake {
-    context: WebSocketContext,
-    /// Where in a message the bytes that came have ended.
-    boundary: Boundary,
-    /// The socket took no more; nothing is added until it does.
-    blocked: bool,
+    outbox: Outbox,
     /// Since when the blocked socket has taken nothing at all.
     stalled: Option<Instant>,
+    /// The beginning of a plain message.
+    partial: Option<Partial>,
+    /// Reads what is no plain message; there until it has seen the end of one.
+    other: Option<Box<Other>>,
     /// What was received and not looked at: behind the handshake, or while reading had to wait.
     unread: Option<Box<[u8]>>,
 }
+
+struct Other {
+    context: WebSocketContext,
+    /// Where messages end in what the context was given.
+    boundary: Boundary,
+}
+
+impl Awake {
+    fn is_done(&self) -> bool {
+        self.outbox.is_empty()
+            && self.partial.is_none()
+            && self.other.is_none()
+            && self.unread.is_none()
+    }
+}
+
+/// Both clocks, looked at once for each time a connection wakes.
+type Clock = (Instant, UnixSeconds);
 
 impl Connection {
     fn new(socket: Socket, claims: Claims, place: Place) -> Connection {
@@ -112,6 +141,8 @@ impl Connection {
             conversation: Conversation::new(shared, claims),
             timer: Timer::new(shared.clone()),
             awake: None,
+            readable: true,
+            blocked: false,
             place,
             socket,
         }
@@ -122,37 +153,26 @@ impl Connection {
     }
 
     fn awake(&mut self) -> &mut Awake {
-        self.awake.get_or_insert_with(|| {
-            let (context, boundary) = (context(), Boundary::default());
-            Box::new(Awake { context, boundary, blocked: false, stalled: None, unread: None })
-        })
+        self.awake.get_or_insert_default()
     }
 
     fn has_unread(&self) -> bool {
         self.awake.as_ref().is_some_and(|awake| awake.unread.is_some())
     }
 
-    fn is_blocked(&self) -> bool {
-        self.awake.as_ref().is_some_and(|awake| awake.blocked)
-    }
-
     fn stalled(&self) -> Option<Instant> {
         self.awake.as_ref()?.stalled
     }
 
-    /// Wait for a message in the inbox, bytes, or the time; take all three as they are; wait again.
+    /// Empty the inbox, take what came, look at the clock; then wait for one of the three.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
-        let mut readable = false;
+        let clock = (self.shared().now(), self.shared().wall());
         for _ in 0..TURNS {
-            if !readable {
-                match self.wait(cx) {
-                    Poll::Ready(io) => readable = io,
-                    Poll::Pending => return Poll::Pending,
-                }
+            if let Err(ended) = self.turn(clock) {
+                return Poll::Ready(ended);
             }
-            match self.turn(readable) {
-                Ok(more) => readable = more,
-                Err(ended) => return Poll::Ready(ended),
+            if self.wait(cx, clock).is_pending() {
+                return Poll::Pending;
             }
         }
         // The others' turn; this one goes on right after them.
@@ -160,124 +180,130 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Whether there may be more to read at once.
-    fn turn(&mut self, readable: bool) -> Result<bool, Ended> {
-        let more = self.receive(readable)?;
-        self.empty_mailbox()?;
+    fn turn(&mut self, clock: Clock) -> Result<(), Ended> {
+        self.receive(clock.0)?;
+        self.empty_mailbox(clock.0)?;
         if let Some(close) = self.conversation.mailbox.closing() {
             return Err(Ended::Closing(close));
         }
-        self.look_at_clock()?;
-        self.flush()?;
-        if let Some(awake) = &self.awake
-            && !awake.blocked
-            && awake.unread.is_none()
-            && awake.boundary.is_between_messages()
-        {
+        self.look_at_clock(clock)?;
+        self.flush(clock.0)?;
+        if self.awake.as_ref().is_some_and(|awake| awake.is_done()) {
             self.awake = None;
         }
-        Ok(more)
+        Ok(())
     }
 
     /// Who does not read is not read either: every answer would only be one more to keep. And one register
     /// at a time: its answer can be thirty times as long.
     fn may_read(&self) -> bool {
-        !self.is_blocked() && !self.conversation.joining
+        !self.blocked && !self.conversation.joining
     }
 
-    /// Ready when there is something to do, with whether the socket is what is ready. It is read only
-    /// then: to look and find nothing is a system call too.
-    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        let blocked = self.is_blocked();
-        let io = if blocked {
+    fn wait(&mut self, cx: &mut Context<'_>, (now, wall): Clock) -> Poll<()> {
+        let mut deadline = self.conversation.channel.deadline(now, wall);
+        if let Some(since) = self.stalled() {
+            deadline = deadline.min(since + self.shared().config.body_timeout);
+        }
+        let io = if self.blocked {
             self.socket.io.poll_writable(cx).is_ready()
         } else if self.conversation.joining {
             false
         } else if self.has_unread() {
             true
         } else {
-            self.socket.io.poll_readable(cx).is_ready()
+            self.readable = self.readable || self.socket.io.poll_readable(cx).is_ready();
+            self.readable
         };
-        if io || self.conversation.mailbox.poll(cx, blocked).is_ready() {
-            return Poll::Ready(io);
+        if io || self.conversation.mailbox.poll(cx, self.blocked).is_ready() {
+            return Poll::Ready(());
         }
-        let shared = self.shared();
-        let mut deadline = self.conversation.channel.deadline(shared.now(), shared.wall());
-        if let Some(since) = self.stalled() {
-            deadline = deadline.min(since + shared.config.body_timeout);
-        }
-        self.timer.poll(cx, deadline).map(|()| false)
+        self.timer.poll(cx, deadline)
     }
 
     // Reading.
 
-    /// Takes what was kept, and what is in the socket if that is `readable`. Whether there may be more.
-    fn receive(&mut self, readable: bool) -> Result<bool, Ended> {
+    fn receive(&mut self, now: Instant) -> Result<(), Ended> {
         if self.may_read()
             && let Some(unread) = self.awake.as_mut().and_then(|awake| awake.unread.take())
         {
             self.read_messages(&unread)?;
         }
-        if !readable {
-            return Ok(false);
-        }
-        let shared = self.shared().clone();
         for _ in 0..READS_PER_TURN {
-            if !self.may_read() || self.has_unread() {
-                return Ok(false);
+            if !self.readable || !self.may_read() || self.has_unread() {
+                break;
             }
-            let mut scratch = shared.scratch.borrow_mut();
-            match self.socket.io.get_ref().read(&mut scratch) {
-                Ok(0) => return Err(Ended::Lost),
-                Ok(count) => {
-                    self.feed(&scratch[..count])?;
-                    // Less than there was room for: there is no more.
-                    if count < scratch.len() {
-                        return Ok(false);
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(Ended::Lost),
-            }
+            self.readable = self.read(now)?;
         }
-        Ok(true)
+        Ok(())
     }
 
-    /// Takes bytes that came, and whatever messages they complete.
-    fn feed(&mut self, bytes: &[u8]) -> Result<(), Ended> {
-        self.shared().metrics.channel_received_bytes.add(bytes.len() as u64);
-        let now = self.shared().now();
+    /// Reads once, and takes whatever messages that completes. Whether there may be more.
+    fn read(&mut self, now: Instant) -> Result<bool, Ended> {
+        let shared = self.shared().clone();
+        let mut scratch = shared.scratch.borrow_mut();
+        let partial = self.awake.as_mut().and_then(|awake| awake.partial.as_mut());
+        let (input, room) = match partial {
+            Some(partial) => partial.read(&self.socket.io),
+            None => (input(|| self.socket.io.get_ref().read(&mut scratch)), scratch.len()),
+        };
+        let count = match input {
+            None => return Ok(false),
+            Some(Input::Some(count)) => count,
+            Some(Input::End | Input::Late) => return Err(Ended::Lost),
+        };
+        shared.metrics.channel_received_bytes.add(count as u64);
         self.conversation.channel.heard(now);
-        if self.awake.is_none() && self.answer_asleep(bytes)? {
-            return Ok(());
+        let finished = self.awake.as_mut().and_then(|awake| awake.partial.take());
+        match finished {
+            Some(partial) if partial.is_done() => {
+                let (text, behind) = partial.finish();
+                self.text(text)?;
+                self.read_messages(&behind)?;
+            }
+            Some(partial) => self.awake().partial = Some(partial),
+            None => {
+                let bytes = &scratch[..count];
+                if self.awake.is_none() && self.answer_asleep(bytes)? {
+                    return Ok(false);
+                }
+                if let Some(other) = self.other() {
+                    other.boundary.feed(bytes);
+                }
+                self.read_messages(bytes)?;
+            }
         }
-        self.awake().boundary.feed(bytes);
-        self.read_messages(bytes)
+        // Less than there was room for: there is no more.
+        Ok(count == room)
     }
 
     /// Answers a sign of life, which is all that most clients send most of the time, without waking up.
-    /// `false` for everything else, and when the answer does not fit the socket.
-    fn answer_asleep(&self, bytes: &[u8]) -> Result<bool, Ended> {
+    /// `false` for everything else.
+    fn answer_asleep(&mut self, bytes: &[u8]) -> Result<bool, Ended> {
         let answer = match sign_of_life(bytes) {
             Some(Sign::Ping(answer)) => answer,
             Some(Sign::Pong) => return Ok(true),
             None => return Ok(false),
         };
-        match self.socket.io.get_ref().write(answer.bytes()) {
-            Ok(count) if count == answer.bytes().len() => {
-                self.shared().metrics.channel_sent_bytes.add(count as u64);
-                Ok(true)
-            }
+        let answer = answer.bytes();
+        let sent = match self.socket.io.get_ref().write(answer) {
+            Ok(count) => count,
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
             {
-                Ok(false)
+                0
             }
-            // A kernel out of memory may take half of so few bytes; it takes none when only the
-            // client's window is full.
-            Ok(_) | Err(_) => Err(Ended::Lost),
+            Err(_) => return Err(Ended::Lost),
+        };
+        self.shared().metrics.channel_sent_bytes.add(sent as u64);
+        if sent < answer.len() {
+            self.awake().outbox.put_bytes(&answer[sent..]);
         }
+        Ok(true)
+    }
+
+    fn other(&mut self) -> Option<&mut Other> {
+        self.awake.as_mut()?.other.as_deref_mut()
     }
 
     /// Reads messages until the bytes are used up, or reading has to wait; then what is left is kept.
@@ -285,22 +311,55 @@ impl Connection {
         let mut rest = bytes;
         loop {
             if !self.may_read() {
-                // The context may hold a complete message too, so this is noted even without a rest.
-                self.awake().unread = Some(rest.into());
+                // A context may hold a complete message too, so this is noted even without a rest.
+                if !rest.is_empty() || self.other().is_some() {
+                    self.awake().unread = Some(rest.into());
+                }
                 return Ok(());
             }
-            let read = self.with_context(&mut rest, |context, wire| context.read(wire));
-            match read {
-                Ok(message) => self.take(message)?,
-                Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(ended_by(error)),
+            if self.other().is_some() {
+                match self.read_other(&mut rest)? {
+                    Some(message) => self.take(message)?,
+                    None => return Ok(()),
+                }
+            } else if rest.is_empty() {
+                return Ok(());
+            } else if let Some(frame) = frames::plain_text(rest) {
+                let (partial, behind) = Partial::begin(frame, &rest[frame.header_bytes..]);
+                rest = behind;
+                if partial.is_done() {
+                    self.text(partial.finish().0)?;
+                } else {
+                    self.awake().partial = Some(partial);
+                }
+            } else {
+                let mut boundary = Boundary::default();
+                boundary.feed(rest);
+                self.awake().other = Some(Box::new(Other { context: context(), boundary }));
             }
+        }
+    }
+
+    /// Reads a message that is no plain one. `None` once all that came is used up.
+    fn read_other(&mut self, rest: &mut &[u8]) -> Result<Option<Message>, Ended> {
+        let Some(awake) = self.awake.as_mut() else { return Ok(None) };
+        let Some(other) = awake.other.as_mut() else { return Ok(None) };
+        let mut wire = Wire { input: rest, output: &mut awake.outbox };
+        match other.context.read(&mut wire) {
+            Ok(message) => Ok(Some(message)),
+            Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
+                if other.boundary.is_between_messages() {
+                    awake.other = None;
+                }
+                Ok(None)
+            }
+            Err(error) => Err(ended_by(error)),
         }
     }
 
     fn take(&mut self, message: Message) -> Result<(), Ended> {
         match message {
-            Message::Text(text) => self.text(text),
+            Message::Text(text) => self.text(Ok(text)),
             Message::Binary(_) => Err(Ended::Closing(Close::BadMessage {
                 path: None,
                 message: "expected a text frame, got a binary one".into(),
@@ -309,7 +368,13 @@ impl Connection {
                 // RFC 6455 §7.1.5: a close frame without a code counts as 1005.
                 let code = frame.map_or(1005, |frame| frame.code.into());
                 // The context has the answer ready; if it cannot be written, so be it.
-                self.flush().ok();
+                if let Some(awake) = &mut self.awake
+                    && let Some(other) = &mut awake.other
+                {
+                    let mut wire = Wire { input: &mut &[][..], output: &mut awake.outbox };
+                    other.context.flush(&mut wire).ok();
+                    awake.outbox.flush(self.socket.io.get_ref(), &mut 0).ok();
+                }
                 Err(Ended::Closed(code))
             }
             // A context answers pings by itself.
@@ -317,90 +382,71 @@ impl Connection {
         }
     }
 
-    fn text(&mut self, text: Utf8Bytes) -> Result<(), Ended> {
+    fn text(&mut self, text: Result<Utf8Bytes, FromUtf8Error>) -> Result<(), Ended> {
+        let text = text.map_err(|_| Ended::Closing(Close::NotUtf8))?;
         let answer = self.conversation.text(&self.socket.shared, text).map_err(Ended::Closing)?;
-        answer.map_or(Ok(()), |answer| self.send(answer))
-    }
-
-    // Writing.
-
-    fn empty_mailbox(&mut self) -> Result<(), Ended> {
-        while !self.is_blocked()
-            && let Some(text) = self.conversation.next()
-        {
-            self.send(text)?;
+        if let Some(answer) = answer {
+            self.awake().outbox.put(Outgoing::Text(answer.into()));
         }
         Ok(())
     }
 
-    fn look_at_clock(&mut self) -> Result<(), Ended> {
-        let (now, wall) = (self.shared().now(), self.shared().wall());
+    // Writing.
+
+    fn empty_mailbox(&mut self, now: Instant) -> Result<(), Ended> {
+        while !self.blocked
+            && let Some(message) = self.conversation.next()
+        {
+            self.send(message, now)?;
+        }
+        Ok(())
+    }
+
+    fn look_at_clock(&mut self, (now, wall): Clock) -> Result<(), Ended> {
         if self.stalled().is_some_and(|since| now.since(since) >= self.shared().config.body_timeout)
         {
             log::info("client reads nothing", &[("client", &self.conversation.client_id)]);
             return Err(Ended::Lost);
         }
         match self.conversation.channel.tick(now, wall) {
-            Some(Tick::Ping) => self.write(Message::Ping(Default::default())),
+            Some(Tick::Ping) => {
+                self.awake().outbox.put_bytes(&frames::PING);
+                Ok(())
+            }
             Some(Tick::Close(close)) => Err(Ended::Closing(close)),
             None => Ok(()),
         }
     }
 
-    fn send(&mut self, text: Utf8Bytes) -> Result<(), Ended> {
-        self.write(Message::Text(text))
+    fn send(&mut self, message: Outgoing, now: Instant) -> Result<(), Ended> {
+        let outbox = &mut self.awake().outbox;
+        outbox.put(message);
+        if outbox.len() < OUTBOX_BYTES { Ok(()) } else { self.flush(now) }
     }
 
-    fn write(&mut self, message: Message) -> Result<(), Ended> {
-        let written = self.with_context(&mut &[][..], |context, wire| context.write(wire, message));
-        self.written(written)
-    }
-
-    fn flush(&mut self) -> Result<(), Ended> {
-        if self.awake.is_none() {
-            return Ok(());
-        }
-        let written = self.with_context(&mut &[][..], |context, wire| context.flush(wire));
-        self.written(written)
-    }
-
-    /// What does not fit the socket stays in the context until it does.
-    fn written(&mut self, written: Result<(), Error>) -> Result<(), Ended> {
-        match written {
-            Ok(()) => {
-                let awake = self.awake();
-                awake.blocked = false;
-                awake.stalled = None;
-                Ok(())
-            }
-            Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
-                let now = self.shared().now();
-                let awake = self.awake();
-                awake.blocked = true;
-                awake.stalled.get_or_insert(now);
-                Ok(())
-            }
-            Err(error) => Err(ended_by(error)),
-        }
-    }
-
-    /// Works with the context, which is made if there is none, over `input` and the socket.
-    fn with_context<T>(
-        &mut self,
-        input: &mut &[u8],
-        work: impl FnOnce(&mut WebSocketContext, &mut Wire<'_, '_>) -> T,
-    ) -> T {
-        self.awake();
-        let awake = self.awake.as_mut().expect("made on the line above");
-        let mut wire = Wire { input, output: self.socket.io.get_ref(), sent: 0 };
-        let result = work(&mut awake.context, &mut wire);
-        let sent = wire.sent;
+    /// What the socket does not take stays in the outbox until it does.
+    fn flush(&mut self, now: Instant) -> Result<(), Ended> {
+        let Some(awake) = &mut self.awake else { return Ok(()) };
+        let mut sent = 0;
+        let flushed = awake.outbox.flush(self.socket.io.get_ref(), &mut sent);
         if sent > 0 {
             // It took something: slow is not stalled.
             awake.stalled = None;
-            self.shared().metrics.channel_sent_bytes.add(sent);
+            self.socket.shared.metrics.channel_sent_bytes.add(sent);
         }
-        result
+        match flushed {
+            Ok(()) => {
+                self.blocked = false;
+                awake.stalled = None;
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.blocked = true;
+                awake.stalled.get_or_insert(now);
+                Ok(())
+            }
+            Err(_) => Err(Ended::Lost),
+        }
     }
 
     // The end.
@@ -411,7 +457,8 @@ impl Connection {
         let (socket, awake, place) = self.give_back(&ended);
         let told = match ended {
             Ended::Closing(close) => {
-                say_goodbye(&socket, awake.map(|awake| awake.context), close).await
+                let outbox = awake.map(|awake| awake.outbox).unwrap_or_default();
+                say_goodbye(&socket, outbox, close).await
             }
             Ended::Closed(_) | Ended::Lost => false,
         };

@@ -5,6 +5,7 @@
 //! `connection` reads and writes the texts, and says when it is over; the simulation does the same
 //! without a network.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use async_tungstenite::tungstenite::Utf8Bytes;
@@ -13,6 +14,7 @@ use clientmcp_proto::client_id::ClientId;
 use clientmcp_proto::fault::{Close, Trouble};
 use clientmcp_proto::limits;
 use clientmcp_proto::offer::{self, Offer};
+use clientmcp_proto::span::Span;
 use clientmcp_proto::token::Claims;
 
 use crate::log;
@@ -21,6 +23,43 @@ use crate::registry::{Join, Request};
 use crate::shared::Shared;
 use crate::ticket::{Reply, Ticket};
 use crate::upgrade;
+
+/// A message to the client.
+pub enum Outgoing {
+    Text(Cow<'static, str>),
+    /// A call, whose params are not copied.
+    Call {
+        before: String,
+        params: Params,
+        after: String,
+    },
+}
+
+/// The raw params of a call.
+pub enum Params {
+    Own(String),
+    /// As they stand in the body that the agent sent.
+    Lent(Rc<String>, Span),
+}
+
+impl Outgoing {
+    /// The parts that the message is made of.
+    pub fn parts(&self) -> [&str; 3] {
+        match self {
+            Outgoing::Text(text) => [text, "", ""],
+            Outgoing::Call { before, params, after } => [before, params.text(), after],
+        }
+    }
+}
+
+impl Params {
+    pub fn text(&self) -> &str {
+        match self {
+            Params::Own(text) => text,
+            Params::Lent(body, span) => span.of(body),
+        }
+    }
+}
 
 pub struct Conversation {
     pub client_id: ClientId,
@@ -46,10 +85,14 @@ impl Conversation {
     }
 
     /// Takes a message of the client. What comes back is to be sent at once.
-    pub fn text(&mut self, shared: &Shared, text: Utf8Bytes) -> Result<Option<Utf8Bytes>, Close> {
+    pub fn text(
+        &mut self,
+        shared: &Shared,
+        text: Utf8Bytes,
+    ) -> Result<Option<&'static str>, Close> {
         match self.channel.text(&text) {
             Step::Nothing => {}
-            Step::Pong => return Ok(Some(channel::PONG.into())),
+            Step::Pong => return Ok(Some(channel::PONG)),
             Step::Register => self.register(shared, &text)?,
             Step::Renew(token) => {
                 let token = token.into_owned();
@@ -116,7 +159,7 @@ impl Conversation {
     }
 
     /// The next message to the client; `None` once the mailbox is empty.
-    pub fn next(&mut self) -> Option<Utf8Bytes> {
+    pub fn next(&mut self) -> Option<Outgoing> {
         while let Some(item) = self.mailbox.pop() {
             match item {
                 Item::CheckToken(revoked) => {
@@ -126,14 +169,15 @@ impl Conversation {
                 }
                 Item::Joined { refused } => {
                     self.joining = false;
-                    return Some(channel::registered(&self.client_id, &refused).into());
+                    let text = channel::registered(&self.client_id, &refused);
+                    return Some(Outgoing::Text(text.into()));
                 }
                 Item::Call(ticket) if !ticket.is_open() => {}
                 Item::Call(ticket) => match ticket.message() {
                     Some(message) => {
                         ticket.written();
                         self.channel.called(ticket.id(), ticket);
-                        return Some(message.into());
+                        return Some(message);
                     }
                     None => {
                         let max = limits::MESSAGE_BYTES_MAX;
@@ -142,7 +186,7 @@ impl Conversation {
                 },
                 Item::Cancel { id, reason } => {
                     if self.channel.forget(id).is_some() {
-                        return Some(channel::cancel(id, reason).into());
+                        return Some(Outgoing::Text(channel::cancel(id, reason).into()));
                     }
                 }
             }

@@ -11,7 +11,7 @@ use clientmcp_proto::time::UnixSeconds;
 use clientmcp_proto::token::{Mint, mint};
 
 use crate::demo;
-use crate::shared::{Shared, random_u64};
+use crate::shared::Shared;
 
 /// The client ID of the demo client that is built in.
 const CLIENT_ID: &str = "demo";
@@ -72,7 +72,7 @@ fn token(shared: &Shared, client_id: &str, scope: Scope) -> String {
         may_call: scope == Scope::Agent,
         iat,
         exp: UnixSeconds(iat.0 + TOKEN_LIFE.as_secs()),
-        jti: &format!("{:016x}", random_u64()),
+        jti: &format!("{:016x}", shared.random_u64()),
         audience: shared.config.audience.as_deref(),
         tools: None,
     };

@@ -1,70 +1,179 @@
 //! A request's head: framed by us, read by async-h1.
 //!
 //! `proto::http1` has already refused whatever could be misread, and rewrites the head so that async-h1
-//! only ever sees what it is good at. From here on the fields are looked up in its request.
+//! only ever sees what it is good at. What it made of a head is remembered for a while, because an agent
+//! says the same about itself with each request; and with it what its token said. `answers` has the
+//! heads of answers, which are async-h1's too.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use clientmcp_proto::agent;
 use clientmcp_proto::http1;
+use clientmcp_proto::negotiate::Accept;
 use http_types::headers::HeaderValues;
 use smol::io::{AsyncRead, AsyncWrite};
 
+use crate::shared::{Admitted, Shared};
+
+pub mod answers;
+
+/// A request's head.
 pub struct Head {
-    /// As it was sent; async-h1 would take `post` for `POST`.
-    pub method: String,
     pub frame: http1::Head,
-    fields: http_types::Request,
+    read: Rc<Fields>,
+}
+
+/// What does not change while an agent says the same: everything but what frames this one request.
+pub struct Fields {
+    /// As it was sent; async-h1 would take `post` for `POST`.
+    method: Box<str>,
+    /// Names in lower case.
+    fields: Box<[(Box<str>, Box<str>)]>,
+    /// What kinds of answer are taken.
+    accept: Accept,
+    /// What the token among them said when it was last looked at.
+    admitted: RefCell<Option<Admitted>>,
 }
 
 impl Head {
-    /// Reads the head at the start of `buffer`.
+    /// Reads the head at the start of `buffer`. It is remembered if it is likely to come `again`.
     ///
     /// # Errors
     /// What async-h1 says, should it refuse what passed all our checks.
-    pub async fn decode(frame: http1::Head, buffer: &[u8]) -> http_types::Result<Head> {
-        let method = frame.method(buffer).to_owned();
+    pub async fn decode(
+        shared: &Shared,
+        frame: http1::Head,
+        buffer: &[u8],
+        again: bool,
+    ) -> http_types::Result<Head> {
+        let key = frame.but_length(buffer);
+        if let Some(read) = shared.heads.find(key) {
+            return Ok(Head { frame, read });
+        }
         let normalised = frame.normalised(buffer);
         let bytes = InMemory { bytes: normalised.head.into(), at: 0 };
         // Boxed: it holds a table of 128 header fields.
         let decoded = Box::pin(async_h1::server::decode(bytes)).await?;
-        let Some((mut fields, _empty_body)) = decoded else {
+        let Some((mut request, _empty_body)) = decoded else {
             return Err(http_types::Error::from_str(400, "the head is empty"));
         };
         for (name, value) in normalised.left_out {
-            fields.append_header(name, value);
+            request.append_header(name, value);
         }
-        Ok(Head { method, frame, fields })
+        let accept = request.header("accept").map(joined);
+        let fields = request.iter();
+        let fields = fields.map(|(name, values)| (name.as_str().into(), joined(values)));
+        let read = Rc::new(Fields {
+            method: frame.method(buffer).into(),
+            fields: fields.collect(),
+            accept: Accept::parse(accept.as_deref()),
+            admitted: RefCell::default(),
+        });
+        if again && frame.bytes <= HEAD_BYTES_MAX {
+            shared.heads.keep(key, &read);
+        }
+        Ok(Head { frame, read })
     }
 
-    /// The value of a field; several are joined by ", " (RFC 9110 §5.3).
-    pub fn field(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.fields.header(name).map(joined)
+    pub fn method(&self) -> &str {
+        &self.read.method
+    }
+
+    /// The value of a field, whose name is in lower case; several are joined by ", " (RFC 9110 §5.3).
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.read.fields.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
+    }
+
+    /// What kinds of answer are taken.
+    pub fn accept(&self) -> Accept {
+        self.read.accept
+    }
+
+    /// What the token was found to say.
+    pub fn admitted(&self) -> &RefCell<Option<Admitted>> {
+        &self.read.admitted
     }
 }
 
-fn joined(values: &HeaderValues) -> Cow<'_, str> {
-    let mut values = values.iter().map(|value| value.as_str());
-    let first = values.next().unwrap_or("");
-    values.fold(Cow::Borrowed(first), |all, value| Cow::Owned(format!("{all}, {value}")))
+/// The value of a field of a head that is not decoded; several are joined by ", ".
+pub fn field_of(frame: &http1::Head, buffer: &[u8], name: &str) -> Option<String> {
+    let fields = frame.fields(buffer).filter(|(known, _)| known.eq_ignore_ascii_case(name));
+    fields.map(|(_, value)| value.to_owned()).reduce(|all, value| format!("{all}, {value}"))
+}
+
+fn joined(values: &HeaderValues) -> Box<str> {
+    let values: Vec<&str> = values.iter().map(|value| value.as_str()).collect();
+    values.join(", ").into()
 }
 
 impl agent::Head for Head {
     fn field(&self, name: &str) -> Option<Cow<'_, str>> {
-        Head::field(self, name)
+        Head::field(self, name).map(Cow::Borrowed)
     }
 
     fn fields(&self, prefix: &str) -> Vec<(Box<str>, Box<str>)> {
-        self.fields
-            .iter()
-            .filter(|(name, _)| name.as_str().starts_with(prefix))
-            .map(|(name, values)| (name.as_str().into(), joined(values).into()))
-            .collect()
+        self.read.fields.iter().filter(|(name, _)| name.starts_with(prefix)).cloned().collect()
     }
+}
+
+/// Longest head that is remembered, in bytes.
+const HEAD_BYTES_MAX: usize = 2 << 10;
+
+/// How many heads are remembered: a few for each busy agent.
+const HEADS: usize = 256;
+
+/// A head without its length, in two pieces.
+type Key<'a> = (&'a [u8], &'a [u8]);
+
+struct Known {
+    before: Box<[u8]>,
+    after: Box<[u8]>,
+    read: Rc<Fields>,
+}
+
+/// Heads that were read before, each in the one place it can be in.
+#[derive(Default)]
+pub struct Heads(RefCell<Vec<Option<Known>>>);
+
+impl Heads {
+    fn find(&self, key: Key<'_>) -> Option<Rc<Fields>> {
+        let heads = self.0.borrow();
+        let known = heads.get(place(key))?.as_ref()?;
+        (*known.before == *key.0 && *known.after == *key.1).then(|| known.read.clone())
+    }
+
+    fn keep(&self, key: Key<'_>, read: &Rc<Fields>) {
+        let mut heads = self.0.borrow_mut();
+        if heads.is_empty() {
+            heads.resize_with(HEADS, || None);
+        }
+        let known = Known { before: key.0.into(), after: key.1.into(), read: read.clone() };
+        heads[place(key)] = Some(known);
+    }
+
+    /// Forgets them all: tokens are among them.
+    pub fn clear(&self) {
+        self.0.borrow_mut().clear();
+    }
+}
+
+/// The place of a head. Whoever makes two fall together gains nothing but that both are read anew.
+fn place((before, after): Key<'_>) -> usize {
+    let mix =
+        |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    let mut hash = before.len() as u64;
+    for part in [before, after] {
+        let (words, rest) = part.as_chunks::<8>();
+        hash = words.iter().fold(hash, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+        hash = rest.iter().fold(hash, |hash, byte| mix(hash, u64::from(*byte)));
+    }
+    (hash >> 32) as usize % HEADS
 }
 
 /// A head as the connection that async-h1 believes to read from.
@@ -102,41 +211,5 @@ impl AsyncWrite for InMemory {
     }
     fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
-    }
-}
-
-/// The head of a response, written by async-h1's encoder.
-///
-/// `length` is the body's, `None` for a chunked one. A chunked body is framed by `http_body`.
-pub async fn response_head(
-    status: u16,
-    headers: &[(&'static str, String)],
-    content_type: Option<&str>,
-    length: Option<usize>,
-) -> io::Result<Vec<u8>> {
-    use smol::io::AsyncReadExt;
-    let status = http_types::StatusCode::try_from(status).map_err(io::Error::other)?;
-    let mut response = http_types::Response::new(status);
-    response.set_body(http_types::Body::from_reader(smol::io::empty(), length));
-    // The body brought a type of its own.
-    response.remove_header("content-type");
-    for (name, value) in headers {
-        response.append_header(*name, value.as_str());
-    }
-    if let Some(content_type) = content_type {
-        response.insert_header("content-type", content_type);
-    }
-    let mut encoder = async_h1::server::Encoder::new(response, http_types::Method::Get);
-    // The first read is the head alone, as far as the buffer goes.
-    let mut head = vec![0; 1024];
-    let mut filled = 0;
-    loop {
-        let count = encoder.read(&mut head[filled..]).await?;
-        filled += count;
-        if head[..filled].ends_with(b"\r\n\r\n") || count == 0 {
-            head.truncate(filled);
-            return Ok(head);
-        }
-        head.resize(head.len() * 2, 0);
     }
 }

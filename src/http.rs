@@ -21,7 +21,7 @@ use clientmcp_proto::time::Instant;
 
 use crate::admission::Place;
 use crate::dev;
-use crate::head::Head;
+use crate::head::{Head, field_of};
 use crate::http_body::Framing;
 use crate::log;
 use crate::metrics::{self, Refusal};
@@ -56,6 +56,8 @@ pub struct Connection {
     pub socket: Socket,
     /// What was read and not used: the next request, or the beginning of one.
     pub buffer: Vec<u8>,
+    /// One for all its waits, so that a deadline that only moves is not put in and taken out each time.
+    pub timer: Timer,
     /// More was sent ahead than is kept: the connection ends with this answer.
     pub overrun: bool,
     /// Which browser pages may use the endpoint, as this connection's listener sees it.
@@ -63,6 +65,8 @@ pub struct Connection {
     pub peer: IpAddr,
     /// Its place among all connections.
     pub place: Place,
+    /// It has had an answer, so it is kept alive by an agent that asks more than once.
+    pub served: bool,
     /// This is a connection to the `--metrics` address, where nothing else is served.
     pub only_metrics: bool,
 }
@@ -74,12 +78,10 @@ pub struct Connection {
 pub fn serve(connection: Connection) -> impl Future<Output = ()> {
     let wait = connection.shared().config.head_timeout;
     let mut deadline = connection.shared().now() + wait;
-    let mut timer = Timer::new(connection.shared().clone());
     let mut connection = Some(connection);
     async move {
-        while let Some(awake) = &connection {
-            if awake.buffer.is_empty() && !poll_fn(|cx| awake.wakes(cx, &mut timer, deadline)).await
-            {
+        while let Some(asleep) = &mut connection {
+            if asleep.buffer.is_empty() && !poll_fn(|cx| asleep.wakes(cx, deadline)).await {
                 return;
             }
             if let Some(awake) = connection.take() {
@@ -98,11 +100,11 @@ impl Connection {
     }
 
     /// Ready with `true` at the first byte of a request, with `false` when none came in time.
-    fn wakes(&self, cx: &mut Context<'_>, timer: &mut Timer, until: Instant) -> Poll<bool> {
+    fn wakes(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<bool> {
         if self.socket.io.poll_readable(cx).is_ready() {
             return Poll::Ready(true);
         }
-        timer.poll(cx, until).map(|()| false)
+        self.timer.poll(cx, until).map(|()| false)
     }
 
     /// One request and its answer; the connection, if it goes on.
@@ -184,21 +186,6 @@ impl Connection {
             close: !frame.keep_alive || frame.http_10,
             ..Exchange::default()
         };
-        let field = |wanted: &'static str| {
-            let fields = frame.fields(&self.buffer);
-            fields
-                .filter(move |(name, _)| name.eq_ignore_ascii_case(wanted))
-                .map(|(_, value)| value)
-        };
-        // Two origins are none that could be allowed.
-        let mut origins = field("origin");
-        exchange.origin = match (origins.next(), origins.next()) {
-            (Some(origin), None) if self.origins.allow(origin) => Some(origin.to_owned()),
-            _ => None,
-        };
-        drop(origins);
-        let address = self.address(field("x-forwarded-for").last());
-        exchange.crowded = !self.place.count(address);
         let route = if self.only_metrics {
             Route::metrics(frame.target(&self.buffer))
         } else {
@@ -218,6 +205,10 @@ impl Connection {
         };
         let allowed = allowed_methods(&route);
         if !allowed.contains(&method) {
+            // Not for async-h1, which fails on methods that it does not know.
+            let field = |name: &str| field_of(&frame, &self.buffer, name);
+            let (origin, forwarded_for) = (field("origin"), field("x-forwarded-for"));
+            self.asked_by(&mut exchange, origin.as_deref(), forwarded_for.as_deref());
             self.shared().metrics.refusal(Refusal::Route);
             let response = if exchange.crowded {
                 Response::fault(Era::Legacy, None, &Fault::TooManyConnections)
@@ -232,11 +223,15 @@ impl Connection {
             return self.respond(&exchange.unread(), &response).await;
         }
         let consumed = frame.bytes;
-        let head = match Head::decode(frame, &self.buffer).await {
+        // An agent that has asked before will ask again.
+        let again = self.served && matches!(route, Route::Mcp(_)) && method == "POST";
+        let head = match Head::decode(self.shared(), frame, &self.buffer, again).await {
             Ok(head) => head,
             Err(error) => return self.refuse_http(400, &format!("{error}.")).await,
         };
         self.buffer.drain(..consumed);
+        self.served = true;
+        self.asked_by(&mut exchange, head.field("origin"), head.field("x-forwarded-for"));
         exchange.unread_body(&head.frame);
         match route {
             Route::Mcp(id) => self.mcp(exchange, head, id).await,
@@ -258,6 +253,20 @@ impl Connection {
             }
             Route::Health | Route::NotFound => self.health(exchange).await,
         }
+    }
+
+    /// Notes which page asks, if it is an allowed one, and whether its address has too many connections.
+    fn asked_by(
+        &mut self,
+        exchange: &mut Exchange,
+        origin: Option<&str>,
+        forwarded_for: Option<&str>,
+    ) {
+        // Several, joined by commas, are none that could be allowed.
+        let origin = origin.filter(|origin| !origin.contains(',') && self.origins.allow(origin));
+        exchange.origin = origin.map(str::to_owned);
+        let address = self.address(forwarded_for);
+        exchange.crowded = !self.place.count(address);
     }
 
     /// Where a request comes from: the peer, or what a proxy that is trusted says of it.

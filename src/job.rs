@@ -21,7 +21,7 @@ use clientmcp_proto::time::Instant;
 use crate::log;
 use crate::metrics::Failure;
 use crate::registry::Request;
-use crate::shared::{Shared, random_u64};
+use crate::shared::Shared;
 use crate::ticket::{Reply, Ticket};
 
 /// What is to be done after a job was told something.
@@ -256,8 +256,11 @@ impl Job {
         if !self.accept.events {
             return self.trouble(Trouble::NoStream);
         }
-        let ids: Vec<String> =
-            round.requests.iter().map(|_| format!("clientmcp-{:016x}", random_u64())).collect();
+        let ids: Vec<String> = round
+            .requests
+            .iter()
+            .map(|_| format!("clientmcp-{:016x}", self.shared.random_u64()))
+            .collect();
         let texts = round.requests.iter().zip(&ids);
         let texts = texts.map(|(request, id)| mrtr::request(id, request)).collect();
         let questions = round.requests.iter().zip(&ids).map(|(request, id)| Question {

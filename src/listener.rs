@@ -15,6 +15,7 @@ use crate::http::{self, Connection};
 use crate::log;
 use crate::shared::Shared;
 use crate::socket::Socket;
+use crate::timers::Timer;
 
 /// Connections the kernel may hold for us: a restart brings every client back at once.
 const BACKLOG: i32 = 4096;
@@ -84,7 +85,9 @@ impl Listener {
         let connection = Connection {
             socket: Socket { io, shared: shared.clone() },
             buffer: Vec::new(),
+            timer: Timer::new(shared.clone()),
             overrun: false,
+            served: false,
             origins: origins.clone(),
             peer,
             place: Place::open(shared),

@@ -375,7 +375,7 @@ impl Registry {
             dispatch(&self.shared, entry, &ticket);
         } else {
             let view = View { client_id: &ticket.client_id, offer: None };
-            ticket.serve_as(View { offer: entry.offer.as_deref(), ..view }.server_info());
+            ticket.serve_as(View { offer: entry.offer.as_deref(), ..view });
             let grace = self.shared.config.offline_grace;
             let lately = |since: Instant| now.since(since) < grace;
             if let Err(fault) = ticket.call.judge(view, &ticket.body) {
@@ -695,7 +695,7 @@ impl Registry {
 fn dispatch(shared: &Shared, entry: &Entry, ticket: &Rc<Ticket>) {
     let Some(mailbox) = entry.mailbox() else { return };
     let view = View { client_id: &ticket.client_id, offer: entry.offer.as_deref() };
-    ticket.serve_as(view.server_info());
+    ticket.serve_as(view);
     let config = &shared.config;
     if let Err(fault) = ticket.call.judge(view, &ticket.body) {
         ticket.end(Reply::Fault(fault));

@@ -18,20 +18,32 @@ use smol::LocalExecutor;
 use smol::future::FutureExt;
 
 use crate::config::Config;
+use crate::head::Heads;
+use crate::head::answers::Answers;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::registry::{Inbox, Request};
 use crate::revoked::Revoked;
+use crate::secrets;
 use crate::timers::Timers;
 
 /// How much one read from a socket may bring, in bytes. One buffer of this size serves every
 /// connection in turn, so that a sleeping one needs none.
-pub const SCRATCH_BYTES: usize = 64 << 10;
+pub const SCRATCH_BYTES: usize = 16 << 10;
+
+/// Random bytes that are asked for at a time.
+const RANDOM_BYTES: usize = 256;
 
 pub struct Shared {
     pub config: Config,
-    pub secrets: RefCell<Rc<Secrets>>,
-    pub revoked: RefCell<Rc<Revoked>>,
+    secrets: RefCell<Rc<Secrets>>,
+    revoked: RefCell<Rc<Revoked>>,
+    /// How often either of them was replaced.
+    reading: Cell<u64>,
+    /// What agents said before, with tokens that were found good.
+    pub heads: Heads,
+    /// What they were answered.
+    pub answers: Answers,
     pub metrics: Metrics,
     pub timers: Timers,
     /// The registry's.
@@ -53,7 +65,11 @@ pub struct Shared {
     /// Weak, because the tasks hold on to this.
     executor: Weak<LocalExecutor<'static>>,
     started: std::time::Instant,
+    /// The time when this turn of the loop began; nothing before the loop runs.
+    looked: Cell<Option<Instant>>,
     next_call: Cell<u64>,
+    /// Bytes of the kernel's that were not used yet.
+    random: RefCell<Vec<u8>>,
     /// What the simulation puts in the place of both clocks.
     #[cfg(test)]
     pub pretend: Cell<Option<Instant>>,
@@ -70,6 +86,10 @@ impl Shared {
             config,
             secrets: RefCell::new(Rc::new(secrets)),
             revoked: RefCell::new(Rc::new(revoked)),
+            reading: Cell::default(),
+            heads: Heads::default(),
+            answers: Answers::default(),
+            random: RefCell::default(),
             metrics: Metrics::default(),
             timers: Timers::default(),
             inbox: Inbox::default(),
@@ -82,6 +102,7 @@ impl Shared {
             by_address: RefCell::default(),
             executor: Rc::downgrade(executor),
             started: std::time::Instant::now(),
+            looked: Cell::default(),
             next_call: Cell::new(1),
             #[cfg(test)]
             pretend: Cell::default(),
@@ -122,6 +143,15 @@ impl Shared {
         if let Some(now) = self.pretend.get() {
             return now;
         }
+        self.looked.get().unwrap_or_else(|| self.look_at_clock())
+    }
+
+    /// Looks at the clock for all that is done in this turn of the loop.
+    pub fn begin_turn(&self) {
+        self.looked.set(Some(self.look_at_clock()));
+    }
+
+    fn look_at_clock(&self) -> Instant {
         Instant(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
@@ -142,6 +172,36 @@ impl Shared {
         self.revoked.borrow().clone()
     }
 
+    /// From now on these sign tokens.
+    pub fn replace_secrets(&self, secrets: Secrets) {
+        *self.secrets.borrow_mut() = Rc::new(secrets);
+        self.read_anew();
+    }
+
+    /// From now on these tokens are refused.
+    pub fn replace_revoked(&self, revoked: Revoked) {
+        *self.revoked.borrow_mut() = Rc::new(revoked);
+        self.read_anew();
+    }
+
+    fn read_anew(&self) {
+        self.reading.set(self.reading.get() + 1);
+        self.heads.clear();
+    }
+
+    /// 64 bits from the kernel, which is asked for some at a time.
+    pub fn random_u64(&self) -> u64 {
+        let mut bytes = self.random.borrow_mut();
+        if bytes.is_empty() {
+            let fresh = secrets::random::<RANDOM_BYTES>();
+            *bytes =
+                fresh.expect("the kernel gives random bytes after boot, or nothing is safe").into();
+        }
+        let mut word = [0; 8];
+        word.fill_with(|| bytes.pop().expect("a multiple of eight was asked for"));
+        u64::from_ne_bytes(word)
+    }
+
     /// What a token says, if it counts: signed with one of the secrets, in its time, and not revoked.
     /// Otherwise why not, in words for its bearer.
     pub fn verify(&self, token: &str) -> Result<Claims, String> {
@@ -152,6 +212,26 @@ impl Shared {
             true => Err("token revoked".to_owned()),
             false => Ok(claims),
         }
+    }
+
+    /// What an agent's token says, which may have been looked at before: then only its time is looked
+    /// at again, unless the secrets or the list of revoked tokens are others by now.
+    pub fn admit(
+        &self,
+        token: &str,
+        known: &RefCell<Option<Admitted>>,
+    ) -> Result<Rc<Claims>, String> {
+        let now = self.wall();
+        if let Some(known) = &*known.borrow()
+            && known.under == self.reading.get()
+            && (known.at..known.claims.ends_at()).contains(&now)
+        {
+            return Ok(known.claims.clone());
+        }
+        let claims = Rc::new(self.verify(token)?);
+        let under = self.reading.get();
+        *known.borrow_mut() = Some(Admitted { at: now, under, claims: claims.clone() });
+        Ok(claims)
     }
 
     pub fn next_call_id(&self) -> CallId {
@@ -166,7 +246,11 @@ impl Shared {
     }
 }
 
-/// 64 bits from the kernel.
-pub fn random_u64() -> u64 {
-    getrandom::u64().expect("the kernel gives random bytes after boot, or nothing here is safe")
+/// A token that was found good.
+pub struct Admitted {
+    /// When; before that it need not have begun.
+    at: UnixSeconds,
+    /// Under which reading of the files it was judged.
+    under: u64,
+    claims: Rc<Claims>,
 }

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use async_io::Async;
 use clientmcp_proto::time::Instant;
+use rustix::buffer::spare_capacity;
 
-use crate::shared::{SCRATCH_BYTES, Shared};
+use crate::shared::Shared;
 use crate::timers::Timer;
 
 /// Bytes of next requests that are kept while an answer is being waited for. A peer that pipelines more
@@ -21,6 +22,13 @@ const PIPELINED_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes discarded at most after a refusal, so that the peer sees the answer and not a reset.
 const LINGER_BYTES_MAX: usize = 64 << 20;
+
+/// How much a read of HTTP brings at most, in bytes: a head with a small body. More of a body is read
+/// to where it stays.
+const READ_BYTES: usize = 8 << 10;
+
+/// Pieces that one system call writes at most.
+const PIECES_PER_WRITE: usize = 16;
 
 pub struct Socket {
     pub io: Async<TcpStream>,
@@ -38,29 +46,49 @@ pub enum Input {
     Late,
 }
 
+/// Tries until there is an answer; `None` when there is nothing to read.
+pub fn input(mut read: impl FnMut() -> io::Result<usize>) -> Option<Input> {
+    loop {
+        match read() {
+            Ok(0) => return Some(Input::End),
+            Ok(count) => return Some(Input::Some(count)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+            Err(_) => return Some(Input::End),
+        }
+    }
+}
+
 impl Socket {
     /// Reads what is there, without waiting. `None` when nothing is.
     pub fn try_read(&self, buffer: &mut Vec<u8>) -> Option<Input> {
         let mut scratch = self.shared.scratch.borrow_mut();
-        loop {
-            match self.io.get_ref().read(&mut scratch) {
-                Ok(0) => return Some(Input::End),
-                Ok(count) => {
-                    buffer.extend_from_slice(&scratch[..count]);
-                    return Some(Input::Some(count));
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
-                Err(_) => return Some(Input::End),
-            }
-        }
+        let scratch = &mut scratch[..READ_BYTES];
+        input(|| {
+            let count = self.io.get_ref().read(scratch)?;
+            buffer.extend_from_slice(&scratch[..count]);
+            Ok(count)
+        })
     }
 
     /// Reads into `buffer`, waiting until `deadline` at most.
     pub async fn read(&self, buffer: &mut Vec<u8>, deadline: Instant) -> Input {
+        self.wait_for(deadline, || self.try_read(buffer)).await
+    }
+
+    /// Reads straight into the room that `buffer` has left, of which there must be some, waiting until
+    /// `deadline` at most.
+    pub async fn fill(&self, buffer: &mut Vec<u8>, deadline: Instant) -> Input {
+        self.wait_for(deadline, || {
+            input(|| Ok(rustix::io::read(&self.io, spare_capacity(buffer))?))
+        })
+        .await
+    }
+
+    async fn wait_for(&self, deadline: Instant, mut read: impl FnMut() -> Option<Input>) -> Input {
         let mut timer = Timer::new(self.shared.clone());
         loop {
-            if let Some(input) = self.try_read(buffer) {
+            if let Some(input) = read() {
                 return input;
             }
             let ready = poll_fn(|cx| {
@@ -84,22 +112,17 @@ impl Socket {
         pipelined: &mut Vec<u8>,
         overrun: &mut bool,
     ) -> Poll<()> {
-        loop {
-            match self.try_read(pipelined) {
-                Some(Input::End) => return Poll::Ready(()),
-                // Less than there was room for is all there is, so that one look is enough mostly.
-                Some(Input::Some(SCRATCH_BYTES)) => {}
-                _ => match self.io.poll_readable(cx) {
-                    // Readiness may be old news: look once more before waiting.
-                    Poll::Ready(_) => {}
-                    Poll::Pending => return Poll::Pending,
-                },
+        // Asking first costs nothing that waiting would not cost anyway; mostly there is nothing to read.
+        while self.io.poll_readable(cx).is_ready() {
+            if self.try_read(pipelined) == Some(Input::End) {
+                return Poll::Ready(());
             }
             if pipelined.len() > PIPELINED_BYTES_MAX {
                 pipelined.truncate(PIPELINED_BYTES_MAX);
                 *overrun = true;
             }
         }
+        Poll::Pending
     }
 
     /// Writes all pieces in order, in as few system calls as the kernel takes.
@@ -107,25 +130,29 @@ impl Socket {
     /// # Errors
     /// What the system says, or `TimedOut` when the peer takes nothing for `--body-timeout`.
     pub async fn write(&self, pieces: &[&[u8]]) -> io::Result<()> {
-        let mut left: Vec<&[u8]> =
-            pieces.iter().copied().filter(|piece| !piece.is_empty()).collect();
         let mut timer = Timer::new(self.shared.clone());
-        let mut left = left.as_mut_slice();
         let mut deadline = None;
-        while !left.is_empty() {
-            let slices: Vec<IoSlice<'_>> = left.iter().map(|piece| IoSlice::new(piece)).collect();
-            let written = self.io.get_ref().write_vectored(&slices);
-            match written {
+        // Pieces that are written, and bytes of the one behind them.
+        let (mut done, mut begun) = (0, 0);
+        while pieces.get(done).is_some_and(|piece| piece.len() == begun) {
+            (done, begun) = (done + 1, 0);
+        }
+        while done < pieces.len() {
+            let mut slices = [IoSlice::new(&[]); PIECES_PER_WRITE];
+            let left = pieces[done..].iter().enumerate();
+            let count = left.zip(&mut slices).map(|((at, piece), slice)| {
+                *slice = IoSlice::new(if at == 0 { &piece[begun..] } else { piece });
+            });
+            let count = count.count();
+            match self.io.get_ref().write_vectored(&slices[..count]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(mut count) => {
+                Ok(written) => {
                     deadline = None;
-                    while let Some(piece) = left.first_mut() {
-                        if count < piece.len() {
-                            *piece = &piece[count..];
-                            break;
-                        }
-                        count -= piece.len();
-                        left = &mut left[1..];
+                    begun += written;
+                    while let Some(piece) = pieces.get(done)
+                        && begun >= piece.len()
+                    {
+                        (done, begun) = (done + 1, begun - piece.len());
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -10,14 +10,15 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use async_tungstenite::tungstenite::Utf8Bytes;
-use clientmcp_proto::agent::Call;
+use clientmcp_proto::agent::{Call, View};
 use clientmcp_proto::channel::{CallId, Outcome};
 use clientmcp_proto::client_id::ClientId;
 use clientmcp_proto::fault::{Fault, Trouble};
-use clientmcp_proto::mcp::LogLevel;
+use clientmcp_proto::mcp::{Era, LogLevel};
 use clientmcp_proto::notes::{self, Gate, Wanted};
 use clientmcp_proto::time::Instant;
 
+use crate::conversation::{Outgoing, Params};
 use crate::mailbox::{Item, Mailbox};
 
 /// What an agent's connection hears about its call.
@@ -122,8 +123,17 @@ impl Ticket {
     }
 
     /// The channel message that carries the call; `None` when it would be too large.
-    pub fn message(&self) -> Option<String> {
-        self.with_params(|params| self.call.message(&self.id().to_string(), params))
+    pub fn message(&self) -> Option<Outgoing> {
+        let params = match &*self.again.borrow() {
+            Some(params) => Params::Own(params.clone()),
+            None if self.call.params.is_empty() => {
+                Params::Own(self.call.params_of(&self.body).to_owned())
+            }
+            None => Params::Lent(self.body.clone(), self.call.params),
+        };
+        let length = params.text().len();
+        let (before, after) = self.call.around_params(&self.id().to_string(), length)?;
+        Some(Outgoing::Call { before, params, after })
     }
 
     // The registry's side.
@@ -167,8 +177,11 @@ impl Ticket {
         self.server_info.borrow()
     }
 
-    pub fn serve_as(&self, server_info: String) {
-        *self.server_info.borrow_mut() = server_info.into();
+    /// Notes who serves it, which answers of the 2026 era name.
+    pub fn serve_as(&self, view: View<'_>) {
+        if self.call.era == Era::Modern {
+            *self.server_info.borrow_mut() = view.server_info().into();
+        }
     }
 
     /// Puts the call into a client's mailbox, unless it has ended while it was on its way there.

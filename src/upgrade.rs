@@ -31,7 +31,7 @@ pub fn judge(
     id: Option<&str>,
     crowded: bool,
 ) -> Result<(String, Verdict), Response> {
-    if head.method != "GET" {
+    if head.method() != "GET" {
         return Err(Response::text(405, "A client connects by GET.").with("Allow", "GET"));
     }
     if !head.frame.upgrade {
@@ -44,7 +44,7 @@ pub fn judge(
     if !matches!(head.frame.body, BodyKind::None | BodyKind::Length(0)) {
         return Err(Response::text(400, "An upgrade has no body."));
     }
-    if head.field("sec-websocket-version").as_deref() != Some("13") {
+    if head.field("sec-websocket-version") != Some("13") {
         let what = "Expected Sec-WebSocket-Version: 13.";
         return Err(Response::text(426, what)
             .with("Sec-WebSocket-Version", "13")
@@ -73,13 +73,13 @@ pub fn judge(
         derive_accept_key(key.as_bytes())
     );
     let token = offered.find_map(|protocol| protocol.strip_prefix(BEARER_PREFIX));
-    let token = token.map(str::to_owned).or_else(|| bearer(head));
+    let token = token.or_else(|| bearer(head));
     if crowded {
         shared.metrics.refusal(Refusal::Address);
         let close = Close::Limit("too many connections from this address; come back later");
         return Ok((accept, Err(close)));
     }
-    Ok((accept, verdict(shared, token.as_deref(), id)))
+    Ok((accept, verdict(shared, token, id)))
 }
 
 fn verdict(shared: &Shared, token: Option<&str>, id: Option<&str>) -> Verdict {

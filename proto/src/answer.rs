@@ -222,7 +222,9 @@ pub fn framed(
     shape: &Shape,
     server_info: &str,
 ) -> Vec<Piece> {
-    let mut head = begin(Some(id));
+    let mut head = String::with_capacity(id.len() + server_info.len() + 128);
+    head.push_str(r#"{"jsonrpc":"2.0","id":"#);
+    head.push_str(id);
     head.push_str(r#","result":"#);
     let mut pieces = Vec::with_capacity(6);
     if era == Era::Legacy {

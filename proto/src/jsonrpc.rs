@@ -280,7 +280,8 @@ fn members<'a>(
 /// of a million members costs no more than it should.
 #[derive(Default)]
 struct Names<'a> {
-    few: Vec<Cow<'a, str>>,
+    few: [Cow<'a, str>; FEW],
+    count: usize,
     many: BTreeSet<Cow<'a, str>>,
 }
 
@@ -288,11 +289,13 @@ const FEW: usize = 16;
 
 impl<'a> Names<'a> {
     fn note(&mut self, name: Cow<'a, str>, place: &str, duplicate: &mut Option<String>) {
-        let seen = self.few.contains(&name) || (self.few.len() == FEW && self.many.contains(&name));
+        let few = &self.few[..self.count];
+        let seen = few.contains(&name) || (self.count == FEW && self.many.contains(&name));
         if seen {
             duplicate.get_or_insert_with(|| alloc::format!("{place} has `{name}` twice"));
-        } else if self.few.len() < FEW {
-            self.few.push(name);
+        } else if self.count < FEW {
+            self.few[self.count] = name;
+            self.count += 1;
         } else {
             self.many.insert(name);
         }

@@ -24,6 +24,11 @@ impl Span {
         Span { start: clamp(start), len: clamp(end.saturating_sub(start)) }
     }
 
+    /// Whether there is nothing in it.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
     /// Its first byte.
     pub fn start(self) -> usize {
         self.start as usize

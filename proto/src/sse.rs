@@ -1,6 +1,8 @@
 //! Server-Sent Events as the bridge writes them (WHATWG HTML, Server-sent events).
 
+use alloc::borrow::Cow;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 /// A comment line: keeps a stream alive and means nothing.
 pub const KEEP_ALIVE: &str = ":\n\n";
@@ -24,11 +26,31 @@ pub fn event(json: &str) -> String {
     event
 }
 
+/// The pieces of one event whose JSON text comes in pieces; what has no line break is not copied.
+pub fn pieces<'a>(json: &[&'a str]) -> Vec<Cow<'a, str>> {
+    let mut pieces = Vec::with_capacity(json.len() + 2);
+    pieces.push(Cow::Borrowed(EVENT_BEGIN));
+    pieces.extend(json.iter().map(|text| match breaks(text) {
+        None => Cow::Borrowed(*text),
+        Some(_) => {
+            let mut data = String::with_capacity(text.len());
+            push_data(text, &mut data);
+            Cow::Owned(data)
+        }
+    }));
+    pieces.push(Cow::Borrowed(EVENT_END));
+    pieces
+}
+
+fn breaks(text: &str) -> Option<usize> {
+    memchr::memchr2(b'\n', b'\r', text.as_bytes())
+}
+
 /// Appends JSON text to an event's data. A line break would end the event; in valid JSON it can only
 /// stand between tokens, where a space means the same.
 pub fn push_data(json: &str, event: &mut String) {
     let mut rest = json;
-    while let Some(at) = memchr::memchr2(b'\n', b'\r', rest.as_bytes()) {
+    while let Some(at) = breaks(rest) {
         event.push_str(&rest[..at]);
         event.push(' ');
         rest = &rest[at + 1..];
@@ -44,5 +66,13 @@ mod tests {
     fn line_breaks_between_tokens_become_spaces() {
         assert_eq!(event("{\n\"a\":\r\n1}"), "event: message\ndata: { \"a\":  1}\n\n");
         assert_eq!(event(r#"{"a":"\n"}"#), "event: message\ndata: {\"a\":\"\\n\"}\n\n");
+    }
+
+    #[test]
+    fn pieces_are_the_event_cut_up() {
+        for texts in [&["{\n\"a\":", "\r\n1", "}"][..], &["{}"], &[], &["{", "\"\\n\":1}"]] {
+            assert_eq!(pieces(texts).concat(), event(&texts.concat()), "{texts:?}");
+        }
+        assert!(pieces(&["{}"]).iter().all(|piece| matches!(piece, Cow::Borrowed(_))));
     }
 }

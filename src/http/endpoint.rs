@@ -8,7 +8,7 @@ use std::rc::Rc;
 use clientmcp_proto::agent::{self, Call, Caller, Decision, Delivery, Question, View};
 use clientmcp_proto::answer::{self, Response};
 use clientmcp_proto::fault::{Fault, Trouble};
-use clientmcp_proto::http1::BodyDecoder;
+use clientmcp_proto::http1::{BodyDecoder, BodyKind};
 use clientmcp_proto::json;
 use clientmcp_proto::limits;
 use clientmcp_proto::mcp::Era;
@@ -17,17 +17,19 @@ use clientmcp_proto::route::Route;
 use clientmcp_proto::sse;
 use clientmcp_proto::token::Claims;
 
-use super::response::{Exchange, stream_headers};
+use super::response::{Exchange, headers_of};
 use super::{Connection, Next, allowed_methods};
 use crate::call::Answering;
 use crate::head::Head;
 use crate::log;
 use crate::metrics::Refusal;
 use crate::registry::{Request, Seen};
-use crate::shared::random_u64;
 use crate::socket::Input;
 use crate::stream::Slot;
 use crate::ticket::Ticket;
+
+/// Room that is made for a body at first, in bytes, however long it says it is; then it doubles.
+const BODY_STEP: usize = 128 << 10;
 
 impl Connection {
     pub(super) async fn mcp(
@@ -36,7 +38,7 @@ impl Connection {
         head: Head,
         id: Option<String>,
     ) -> Next {
-        if head.method == "OPTIONS" {
+        if head.method() == "OPTIONS" {
             let response = self.preflight(&exchange, &head);
             return self.respond(&exchange.unread(), &response).await;
         }
@@ -44,8 +46,8 @@ impl Connection {
             Ok(claims) => claims,
             Err(fault) => return self.refuse(exchange, &fault).await,
         };
-        let accept = Accept::parse(head.field("accept").as_deref());
-        match head.method.as_str() {
+        let accept = head.accept();
+        match head.method() {
             "POST" => {}
             "GET" if !accept.events => {
                 return self.refuse(exchange, &Fault::NotAcceptable("text/event-stream")).await;
@@ -56,8 +58,8 @@ impl Connection {
             }
             "DELETE" => {
                 if let Some(session) = head.field("mcp-session-id") {
-                    let client_id = claims.client_id;
-                    let session = session.as_ref().into();
+                    let client_id = claims.client_id.clone();
+                    let session = Box::from(session);
                     self.shared().tell(Request::Forget { client_id, session });
                 }
                 return self.respond(&exchange.unread(), &Response::empty(204)).await;
@@ -65,8 +67,8 @@ impl Connection {
             _ => unreachable!("allowed_methods() names the four handled here"),
         }
         let content_type = head.field("content-type");
-        if !is_json(content_type.as_deref()) {
-            let came = content_type.as_deref().unwrap_or("none").to_owned();
+        if !is_json(content_type) {
+            let came = content_type.unwrap_or("none").to_owned();
             self.shared().metrics.refusal(Refusal::Media);
             return self.refuse(exchange, &Fault::MediaType(came)).await;
         }
@@ -113,7 +115,7 @@ impl Connection {
         exchange: &Exchange,
         head: &Head,
         id: Option<&str>,
-    ) -> Result<Claims, Fault> {
+    ) -> Result<Rc<Claims>, Fault> {
         let shared = self.shared();
         if head.field("origin").is_some() && exchange.origin.is_none() {
             shared.metrics.refusal(Refusal::Origin);
@@ -124,7 +126,7 @@ impl Connection {
             return Err(Fault::TooManyConnections);
         }
         // A POST may belong to a call that still runs; it is looked at first.
-        if shared.draining.get() && head.method != "POST" {
+        if shared.draining.get() && head.method() != "POST" {
             shared.metrics.refusal(Refusal::Stopping);
             return Err(Fault::Draining);
         }
@@ -132,7 +134,7 @@ impl Connection {
             shared.metrics.refusal(Refusal::Token);
             return Err(Fault::Unauthorized(None));
         };
-        let claims = shared.verify(&token).map_err(|error| {
+        let claims = shared.admit(token, head.admitted()).map_err(|error| {
             shared.metrics.refusal(Refusal::Token);
             log::limited(
                 "agent-token",
@@ -170,17 +172,28 @@ impl Connection {
         }
         let mut body = Vec::new();
         loop {
-            match decoder.feed(&self.buffer, &mut body) {
-                Ok(consumed) => self.buffer.drain(..consumed),
+            let fed = match head.frame.body {
+                BodyKind::Length(length) => {
+                    Ok(take_known(&mut self.buffer, &mut body, length as usize))
+                }
+                _ => decoder.feed(&self.buffer, &mut body).map(|consumed| {
+                    self.buffer.drain(..consumed);
+                    decoder.done()
+                }),
+            };
+            match fed {
+                Ok(true) => break,
+                Ok(false) => {}
                 Err(refusal) => {
                     return Err(self.refuse_body(exchange, refusal.status, &refusal.message).await);
                 }
-            };
-            if decoder.done() {
-                break;
             }
             let deadline = self.shared().now() + self.shared().config.body_timeout;
-            match self.socket.read(&mut self.buffer, deadline).await {
+            let input = match head.frame.body {
+                BodyKind::Length(_) => self.socket.fill(&mut body, deadline).await,
+                _ => self.socket.read(&mut self.buffer, deadline).await,
+            };
+            match input {
                 Input::Some(_) => {}
                 Input::End => return Err(Next::Drop),
                 Input::Late => {
@@ -230,11 +243,11 @@ impl Connection {
         &mut self,
         exchange: Exchange,
         head: Head,
-        claims: Claims,
+        claims: Rc<Claims>,
         accept: Accept,
         body: Rc<String>,
     ) -> Next {
-        let caller = Caller { claims: &claims, accept, fresh: random_u64() };
+        let caller = Caller { claims: &claims, accept, fresh: self.shared().random_u64() };
         let decision = agent::decide(&head, &body, &caller);
         let of_old = matches!(decision, Decision::Cancel(_) | Decision::Deliver(_));
         if self.shared().draining.get() && !of_old {
@@ -258,7 +271,7 @@ impl Connection {
                 self.listen(exchange, claims, slot, Era::Modern, id.as_deref()).await
             }
             Decision::Cancel(cancel) => {
-                self.shared().tell(Request::Cancel(claims.client_id, cancel));
+                self.shared().tell(Request::Cancel(claims.client_id.clone(), cancel));
                 self.respond(&exchange, &Response::empty(202)).await
             }
             Decision::Deliver(delivery) => {
@@ -299,7 +312,7 @@ impl Connection {
         let mut known = Vec::new();
         let mut tickets = Vec::new();
         for element in elements {
-            let caller = Caller { claims, accept, fresh: random_u64() };
+            let caller = Caller { claims, accept, fresh: self.shared().random_u64() };
             match agent::decide_element(head, element, &caller) {
                 Decision::Respond(response) if response.body.is_empty() => {}
                 Decision::Respond(response) => known.push(response.body),
@@ -344,14 +357,14 @@ impl Connection {
     pub(super) async fn listen(
         &mut self,
         exchange: Exchange,
-        claims: Claims,
+        claims: Rc<Claims>,
         slot: Rc<Slot>,
         era: Era,
         id: Option<&str>,
     ) -> Next {
         let shared = self.shared().clone();
         let (reply, answer) = flume::bounded(1);
-        let client_id = claims.client_id;
+        let client_id = claims.client_id.clone();
         shared.tell(Request::Listen { client_id: client_id.clone(), slot: slot.clone(), reply });
         if let Ok(Err(fault)) | Err(fault) = answer.recv_async().await.map_err(|_| Fault::Draining)
         {
@@ -388,17 +401,26 @@ impl Connection {
         if accept.json || response.status != 200 || response.content_type != Some(answer::JSON) {
             return self.respond(exchange, response).await;
         }
-        let mut event = response.clone();
-        event.content_type = Some(answer::EVENT_STREAM);
-        event.body = sse::event(&response.body);
-        event.headers.extend(stream_headers());
-        self.respond(exchange, &event).await
+        self.respond_event(exchange, headers_of(response), &[&response.body]).await
     }
 }
 
+/// Takes a body of known length out of what was received, and makes room for more of it. `true` once
+/// the body is complete.
+fn take_known(received: &mut Vec<u8>, body: &mut Vec<u8>, length: usize) -> bool {
+    let count = received.len().min(length.saturating_sub(body.len()));
+    if body.len() + count >= body.capacity() && body.len() < length {
+        body.reserve_exact((length - body.len()).min(body.len().max(BODY_STEP)));
+    }
+    body.extend(received.drain(..count));
+    // There may have been room for more than was asked for.
+    received.splice(..0, body.drain(length.min(body.len())..));
+    body.len() == length
+}
+
 /// The bearer token of a request, if it has one (RFC 6750 §2.1).
-pub fn bearer(head: &Head) -> Option<String> {
+pub fn bearer(head: &Head) -> Option<&str> {
     let field = head.field("authorization")?;
     let (scheme, token) = field.trim().split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

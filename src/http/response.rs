@@ -3,11 +3,14 @@
 //! Knows what one exchange has to keep to (the protocol version, an unread body, the origin that asks) and
 //! nothing of what is answered.
 
+use std::borrow::Cow;
+
 use clientmcp_proto::answer::{self, Response};
 use clientmcp_proto::http1::{self, BodyDecoder, BodyKind};
+use clientmcp_proto::sse;
 
 use super::{Connection, Next};
-use crate::head::response_head;
+use crate::head::answers::Answer;
 use crate::http_body::Framing;
 use crate::socket::Input;
 
@@ -18,15 +21,9 @@ const DISCARDED_BODY_MAX: u64 = 64 << 10;
 impl Connection {
     /// Writes a complete answer.
     pub async fn respond(&mut self, exchange: &Exchange, response: &Response) -> Next {
+        let (status, kind) = (response.status, response.content_type);
         let body = [response.body.as_bytes()];
-        self.respond_pieces(
-            exchange,
-            response.status,
-            response.content_type,
-            &response.headers,
-            &body,
-        )
-        .await
+        self.respond_pieces(exchange, status, kind, headers_of(response), &body).await
     }
 
     /// Writes a complete answer whose body comes in pieces.
@@ -34,22 +31,21 @@ impl Connection {
         &mut self,
         exchange: &Exchange,
         status: u16,
-        content_type: Option<&str>,
-        headers: &[(&'static str, String)],
+        content_type: Option<&'static str>,
+        headers: Headers,
         body: &[&[u8]],
     ) -> Next {
-        self.shared().metrics.agent_request(status);
-        let mut headers = headers.to_vec();
-        exchange.add_headers(&mut headers, self.overrun);
         let length = body.iter().map(|piece| piece.len()).sum();
-        let Ok(mut head) = response_head(status, &headers, content_type, Some(length)).await else {
+        let Ok(mut head) = self.head(exchange, status, content_type, headers, Some(length)).await
+        else {
             return Next::Drop;
         };
         if status == 204 {
             // RFC 9110 §8.6: no Content-Length in a 204.
             head = without_length(&head);
         }
-        let mut pieces = vec![head.as_slice()];
+        let mut pieces = Vec::with_capacity(1 + body.len());
+        pieces.push(head.as_slice());
         if !exchange.head_only {
             pieces.extend_from_slice(body);
         }
@@ -63,6 +59,39 @@ impl Connection {
             Some(decoder) => self.skip_body(decoder).await,
             None => Next::KeepAlive,
         }
+    }
+
+    /// Answers by an event stream of one event, all of which is known.
+    pub async fn respond_event(
+        &mut self,
+        exchange: &Exchange,
+        mut headers: Headers,
+        texts: &[&str],
+    ) -> Next {
+        headers.extend(stream_headers());
+        let event = sse::pieces(texts);
+        let body: Vec<&[u8]> = event.iter().map(|piece| piece.as_bytes()).collect();
+        let kind = Some(answer::EVENT_STREAM);
+        self.respond_pieces(exchange, 200, kind, headers, &body).await
+    }
+
+    async fn head(
+        &self,
+        exchange: &Exchange,
+        status: u16,
+        content_type: Option<&'static str>,
+        mut headers: Headers,
+        length: Option<usize>,
+    ) -> std::io::Result<Vec<u8>> {
+        const PLAIN: [(&str, Cow<'static, str>); 1] = [VARY];
+        let shared = self.shared();
+        shared.metrics.agent_request(status);
+        let is_plain = headers.is_empty() && !exchange.adds_headers(self.overrun);
+        if !is_plain {
+            exchange.add_headers(&mut headers, self.overrun);
+        }
+        let headers = if is_plain { &PLAIN } else { headers.as_slice() };
+        shared.answers.head(shared, Answer { status, headers, content_type, length }).await
     }
 
     /// Reads a short body away.
@@ -85,25 +114,34 @@ impl Connection {
 
     /// Writes the head of an event stream.
     pub async fn begin_stream(&mut self, exchange: &Exchange) -> std::io::Result<Framing> {
-        self.shared().metrics.agent_request(200);
-        let mut headers: Vec<_> = stream_headers().into_iter().collect();
-        exchange.add_headers(&mut headers, self.overrun);
-        let event_stream = Some(answer::EVENT_STREAM);
-        let mut head = response_head(200, &headers, event_stream, None).await?;
-        let framing = if exchange.http_10 {
-            head = without_chunking(&head);
-            Framing::UntilClose
-        } else {
-            Framing::Chunked
-        };
+        let (head, framing) = self.stream_head(exchange).await?;
         self.socket.write(&[&head]).await?;
         Ok(framing)
     }
+
+    async fn stream_head(&self, exchange: &Exchange) -> std::io::Result<(Vec<u8>, Framing)> {
+        let (headers, kind) = (stream_headers().into(), Some(answer::EVENT_STREAM));
+        let head = self.head(exchange, 200, kind, headers, None).await?;
+        Ok(match exchange.http_10 {
+            true => (without_chunking(&head), Framing::UntilClose),
+            false => (head, Framing::Chunked),
+        })
+    }
+}
+
+/// Further header fields of an answer.
+pub type Headers = Vec<(&'static str, Cow<'static, str>)>;
+
+/// Every answer may differ by who asks.
+const VARY: (&str, Cow<'static, str>) = ("Vary", Cow::Borrowed("Origin"));
+
+pub(super) fn headers_of(response: &Response) -> Headers {
+    response.headers.iter().map(|(name, value)| (*name, value.clone().into())).collect()
 }
 
 /// What every event stream says about itself, so that nothing on the way holds or changes it.
-pub(super) fn stream_headers() -> [(&'static str, String); 2] {
-    [("Cache-Control", "no-store, no-transform".to_owned()), ("X-Accel-Buffering", "no".to_owned())]
+fn stream_headers() -> [(&'static str, Cow<'static, str>); 2] {
+    [("Cache-Control", "no-store, no-transform".into()), ("X-Accel-Buffering", "no".into())]
 }
 
 fn without_length(head: &[u8]) -> Vec<u8> {
@@ -164,15 +202,20 @@ impl Exchange {
         self.close
     }
 
-    fn add_headers(&self, headers: &mut Vec<(&'static str, String)>, overrun: bool) {
+    /// Whether there is more than [`VARY`].
+    fn adds_headers(&self, overrun: bool) -> bool {
+        self.close || overrun || self.origin.is_some()
+    }
+
+    fn add_headers(&self, headers: &mut Headers, overrun: bool) {
         if self.close || overrun {
-            headers.push(("Connection", "close".to_owned()));
+            headers.push(("Connection", "close".into()));
         }
         if let Some(origin) = &self.origin {
-            headers.push(("Access-Control-Allow-Origin", origin.clone()));
+            headers.push(("Access-Control-Allow-Origin", origin.clone().into()));
             let exposed = "Mcp-Session-Id, WWW-Authenticate";
-            headers.push(("Access-Control-Expose-Headers", exposed.to_owned()));
+            headers.push(("Access-Control-Expose-Headers", exposed.into()));
         }
-        headers.push(("Vary", "Origin".to_owned()));
+        headers.push(VARY);
     }
 }

@@ -164,9 +164,9 @@ impl Peer {
         self.plant(&mut conversation, scene);
         while !blocked
             && !ended
-            && let Some(text) = conversation.next()
+            && let Some(message) = conversation.next()
         {
-            self.receives(&text, scene)?;
+            self.receives(&message.parts().concat(), scene)?;
         }
         if !ended && let Some(close) = self.mailbox.closing() {
             ended = true;

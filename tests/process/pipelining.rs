@@ -125,7 +125,7 @@ fn http_1_0_gets_a_stream_that_ends_with_the_connection() {
     let id = unique("old");
     let _app = App::standard(&bridge, &id);
     let agent = Agent::new(&bridge, &id);
-    let params = json!({"name": "slow", "arguments": {"seconds": 0.1}});
+    let params = json!({"name": "slow", "arguments": {"seconds": 1.3}});
     let mut request = agent.modern_request("tools/call", params).set("Accept", "text/event-stream");
     request.version = "HTTP/1.0".to_owned();
     let mut http = request.sent_to(&bridge);

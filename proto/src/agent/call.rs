@@ -121,41 +121,41 @@ impl Call {
         request_key(&self.id).unwrap_or_default()
     }
 
-    /// The channel message that carries this call with these raw `params`, `{}` when they are empty;
-    /// `None` when it would be larger than a message may be. `id` is the bridge's own and needs no
-    /// escaping.
-    pub fn message(&self, id: &str, params: &str) -> Option<String> {
-        let params = if params.is_empty() { "{}" } else { params };
+    /// The raw `params`, `{}` when there are none; `body` is the one the call was read from.
+    pub fn params_of<'a>(&self, body: &'a str) -> &'a str {
+        if self.params.is_empty() { "{}" } else { self.params.of(body) }
+    }
+
+    /// The channel message that carries this call, but for the raw `params` of so many bytes, which stand
+    /// between the two; `None` when it would be larger than a message may be. `id` is the bridge's own
+    /// and needs no escaping.
+    pub fn around_params(&self, id: &str, params_bytes: usize) -> Option<(String, String)> {
         let method = self.method.name();
-        let length = params.len() + self.agent.len() + id.len() + method.len() + 64;
-        if length > MESSAGE_BYTES_MAX + 64 {
-            return None;
+        let mut before = String::with_capacity(id.len() + method.len() + 48);
+        for piece in [r#"{"type":"call","id":""#, id, r#"","method":""#, method, r#"","params":"#] {
+            before.push_str(piece);
         }
-        let mut text = String::with_capacity(length);
-        for piece in [
-            r#"{"type":"call","id":""#,
-            id,
-            r#"","method":""#,
-            method,
-            r#"","params":"#,
-            params,
-            r#","agent":"#,
-            &self.agent,
-            "}",
-        ] {
-            text.push_str(piece);
+        let mut after = String::with_capacity(self.agent.len() + 16);
+        for piece in [r#","agent":"#, &self.agent, "}"] {
+            after.push_str(piece);
         }
-        (text.len() <= MESSAGE_BYTES_MAX).then_some(text)
+        let length = before.len() + params_bytes + after.len();
+        (length <= MESSAGE_BYTES_MAX).then_some((before, after))
     }
 }
 
 /// The member `agent` of a call message.
 pub(super) fn describe(version: &str, info: Option<&str>, capabilities: Option<&str>) -> Box<str> {
-    let mut text = String::from(r#"{"protocolVersion":"#);
+    let members = [(r#","clientInfo":"#, info), (r#","capabilities":"#, capabilities)];
+    let length: usize =
+        members.iter().map(|(name, raw)| name.len() + raw.map_or(0, str::len)).sum();
+    let mut text = String::with_capacity(version.len() + length + 32);
+    text.push_str(r#"{"protocolVersion":"#);
     json::quote(version, &mut text);
-    for (name, raw) in [("clientInfo", info), ("capabilities", capabilities)] {
+    for (name, raw) in members {
         if let Some(raw) = raw {
-            text.push_str(&alloc::format!(r#","{name}":{raw}"#));
+            text.push_str(name);
+            text.push_str(raw);
         }
     }
     text.push('}');

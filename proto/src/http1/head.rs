@@ -63,6 +63,8 @@ pub struct Head {
     pub upgrade: bool,
     /// The header lines, without the empty line at their end.
     fields: Range<usize>,
+    /// The value of `Content-Length`.
+    length: Option<Range<usize>>,
 }
 
 /// A head for `async_h1::server::decode`, see [`Head::normalised`].
@@ -107,7 +109,7 @@ struct RequestLine {
 #[derive(Debug, Default)]
 struct Facts {
     host: Option<Range<usize>>,
-    length: Option<u64>,
+    length: Option<(u64, Range<usize>)>,
     transfer_encoding: bool,
     chunked: bool,
     /// A coding followed `chunked`.
@@ -235,6 +237,7 @@ impl HeadReader {
             expects_continue: facts.expects_continue && has_body && !http_10,
             upgrade: facts.connection_upgrade && facts.upgrade_websocket && !http_10,
             fields: self.fields_start..end,
+            length: facts.length.map(|(_, at)| at),
         })
     }
 }
@@ -253,7 +256,7 @@ impl Facts {
                 return Err(Refusal::bad("The request has more than one Host header."));
             }
         } else if name.eq_ignore_ascii_case(b"content-length") {
-            if self.length.replace(content_length(value)?).is_some() {
+            if self.length.replace((content_length(value)?, value_at)).is_some() {
                 // RFC 9110 §8.6 would allow equal values to be joined. Whoever sends two is confused.
                 return Err(Refusal::bad("The request has more than one Content-Length header."));
             }
@@ -288,7 +291,8 @@ impl Facts {
     /// RFC 9112 §6.1 and §6.3. Whatever two readers might measure differently is refused.
     fn body(&self, http_10: bool) -> Result<BodyKind, Refusal> {
         if !self.transfer_encoding {
-            return Ok(self.length.map_or(BodyKind::None, BodyKind::Length));
+            let length = self.length.as_ref().map(|(length, _)| *length);
+            return Ok(length.map_or(BodyKind::None, BodyKind::Length));
         }
         if self.length.is_some() {
             return Err(Refusal::bad(
@@ -340,6 +344,13 @@ impl Head {
             let (name_len, value) = field_line(line).ok()?;
             Some((text(&line[..name_len]), text(&line[value])))
         })
+    }
+
+    /// All of the head but the digits of its `Content-Length`: what is before them, and what is behind.
+    /// Two heads that agree in this differ in nothing but the length of their bodies.
+    pub fn but_length<'a>(&self, buf: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        let end = self.length.clone().unwrap_or(self.bytes..self.bytes);
+        (&buf[..end.start], &buf[end.end..self.bytes])
     }
 
     /// Writes a head that `async_h1::server::decode` reads without surprises.

@@ -4,6 +4,13 @@ use super::*;
 use crate::channel::client;
 use crate::limits::MESSAGE_BYTES_MAX;
 
+/// The message that a call becomes.
+fn message(call: &Call, id: &str, body: &str) -> Option<String> {
+    let params = call.params_of(body);
+    let (before, after) = call.around_params(id, params.len())?;
+    Some(before + params + &after)
+}
+
 fn request(method: &str, params: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":"a\u0062","method":"{method}","params":{params}}}"#)
 }
@@ -22,7 +29,7 @@ fn params_reach_the_client_byte_for_byte() {
         let call = Ask::new(&[]).call(&body);
         assert_eq!(&*call.id, r#""a\u0062""#);
         assert_eq!(&*call.request_key(), r#""ab""#);
-        let text = call.message("c7", call.params.of(&body)).expect("it is short");
+        let text = message(&call, "c7", &body).expect("it is short");
         let agent = r#"{"protocolVersion":"2025-03-26"}"#;
         let expected = format!(
             r#"{{"type":"call","id":"c7","method":"{method}","params":{params},"agent":{agent}}}"#
@@ -38,7 +45,7 @@ fn params_reach_the_client_byte_for_byte() {
 fn a_call_without_params_reaches_the_client_with_empty_ones() {
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"completion/complete"}"#;
     let call = Ask::new(&[]).call(body);
-    let text = call.message("c7", call.params.of(body)).expect("it is short");
+    let text = message(&call, "c7", body).expect("it is short");
     match client::read(&text) {
         Some(client::Message::Call { params, .. }) => assert_eq!(params, "{}"),
         other => panic!("{text}: {other:?}"),
@@ -68,23 +75,23 @@ fn a_progress_token_is_a_string_or_a_number() {
 
 #[test]
 fn a_call_fits_one_message_or_is_not_sent() {
-    let message = |bytes: usize, id: &str| {
+    let fitting = |bytes: usize, id: &str| {
         let params = format!(r#"{{"name":"add","arguments":{{"x":"{}"}}}}"#, "x".repeat(bytes));
         let body = request("tools/call", &params);
         let call = Ask::new(&[]).call(&body);
-        call.message(id, call.params.of(&body))
+        message(&call, id, &body)
     };
-    let envelope = message(0, "c1").expect("it is short").len();
+    let envelope = fitting(0, "c1").expect("it is short").len();
     for (over, fits) in [(-1, true), (0, true), (1, false), (63, false), (64, false), (65, false)] {
         let bytes = (MESSAGE_BYTES_MAX - envelope).checked_add_signed(over).expect("small");
-        let text = message(bytes, "c1");
+        let text = fitting(bytes, "c1");
         assert_eq!(text.is_some(), fits, "{over}");
         if let Some(text) = text {
             assert_eq!(text.len(), MESSAGE_BYTES_MAX.checked_add_signed(over).expect("small"));
         }
         // The longest ID there is costs its own length.
         let longest = "c18446744073709551615";
-        assert_eq!(message(bytes + 2 - longest.len(), longest).is_some(), fits, "{over}");
+        assert_eq!(fitting(bytes + 2 - longest.len(), longest).is_some(), fits, "{over}");
     }
 }
 
