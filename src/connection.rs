@@ -197,7 +197,7 @@ impl Connection {
     /// Who does not read is not read either: every answer would only be one more to keep. And one register
     /// at a time: its answer can be thirty times as long.
     fn may_read(&self) -> bool {
-        !self.blocked && !self.conversation.joining
+        !self.blocked && !self.conversation.is_joining()
     }
 
     fn wait(&mut self, cx: &mut Context<'_>, (now, wall): Clock) -> Poll<()> {
@@ -207,7 +207,7 @@ impl Connection {
         }
         let io = if self.blocked {
             self.socket.io.poll_writable(cx).is_ready()
-        } else if self.conversation.joining {
+        } else if self.conversation.is_joining() {
             false
         } else if self.has_unread() {
             true

@@ -67,8 +67,6 @@ pub struct Conversation {
     jti: Option<Box<str>>,
     pub mailbox: Rc<Mailbox>,
     pub channel: Channel<Rc<Ticket>>,
-    /// A register is with the registry, and its answer not written.
-    pub joining: bool,
 }
 
 impl Conversation {
@@ -80,7 +78,6 @@ impl Conversation {
             client_id: claims.client_id,
             jti: revocable(shared, claims.jti),
             mailbox,
-            joining: false,
         }
     }
 
@@ -112,6 +109,11 @@ impl Conversation {
         Ok(None)
     }
 
+    /// A register is with the registry, and its answer not written.
+    pub fn is_joining(&self) -> bool {
+        self.mailbox.joining.get()
+    }
+
     fn register(&mut self, shared: &Shared, text: &str) -> Result<(), Close> {
         let limits = offer::Limits {
             register_bytes_max: shared.config.register_bytes_max,
@@ -136,7 +138,7 @@ impl Conversation {
                 ],
             );
         }
-        self.joining = true;
+        self.mailbox.joining.set(true);
         shared.tell(Request::Join(Box::new(Join {
             client_id: self.client_id.clone(),
             mailbox: self.mailbox.clone(),
@@ -168,7 +170,7 @@ impl Conversation {
                     }
                 }
                 Item::Joined { refused } => {
-                    self.joining = false;
+                    self.mailbox.joining.set(false);
                     let text = channel::registered(&self.client_id, &refused);
                     return Some(Outgoing::Text(text.into()));
                 }

@@ -42,6 +42,8 @@ pub struct Mailbox {
     closing: Cell<Option<Box<Close>>>,
     /// The registry knows whose it is.
     pub registered: Cell<bool>,
+    /// A register of its connection is with the registry, and the answer not written.
+    pub joining: Cell<bool>,
     /// Calls of this client that are not ended, written or not.
     pub calls: Cell<usize>,
     /// Bytes of the calls that are not written yet.

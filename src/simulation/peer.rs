@@ -122,7 +122,7 @@ impl Peer {
         let blocked = self.reads_at.is_some_and(|at| now < at);
         let readable = !blocked
             && !scene.still
-            && !conversation.joining
+            && !conversation.is_joining()
             && self.wire.front().is_some_and(|(at, _)| *at <= now);
         let wall = scene.shared.wall();
         let due = conversation.channel.deadline(now, wall) <= now
