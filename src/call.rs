@@ -19,7 +19,7 @@ use crate::http::{Connection, Exchange, Next};
 use crate::http_body::Framing;
 use crate::job::{Job, Rendered, Turn};
 use crate::shared::Shared;
-use crate::ticket::{Reply, Ticket};
+use crate::ticket::{Batch, Reply, Ticket};
 
 /// What the wait ended with.
 enum Event {
@@ -39,8 +39,10 @@ pub struct Answering<'a> {
     /// `Some` once the head of the event stream is written.
     stream: Option<Framing>,
     /// A batch: its answers are gathered in one array while there is no stream.
-    batch: bool,
+    batch: Option<Rc<Batch>>,
     gathered: Vec<String>,
+    /// What those gathered take of the batch's room.
+    gathered_bytes: usize,
 }
 
 impl<'a> Answering<'a> {
@@ -51,7 +53,7 @@ impl<'a> Answering<'a> {
         accept: Accept,
         ticket: Rc<Ticket>,
     ) -> Answering<'a> {
-        Answering::new(connection, exchange, accept, vec![ticket], false, Vec::new())
+        Answering::new(connection, exchange, accept, vec![ticket], None, Vec::new())
     }
 
     /// A response to a batch, some of whose answers are known.
@@ -62,7 +64,9 @@ impl<'a> Answering<'a> {
         tickets: Vec<Rc<Ticket>>,
         known: Vec<String>,
     ) -> Answering<'a> {
-        Answering::new(connection, exchange, accept, tickets, true, known)
+        let batch = Batch::new(connection.socket.shared.config.queued_bytes_per_stream_max);
+        tickets.iter().for_each(|ticket| ticket.join_batch(batch.clone()));
+        Answering::new(connection, exchange, accept, tickets, Some(batch), known)
     }
 
     fn new(
@@ -70,12 +74,23 @@ impl<'a> Answering<'a> {
         exchange: &'a Exchange,
         accept: Accept,
         tickets: Vec<Rc<Ticket>>,
-        batch: bool,
+        batch: Option<Rc<Batch>>,
         gathered: Vec<String>,
     ) -> Answering<'a> {
         let shared = connection.socket.shared.clone();
         let jobs = tickets.into_iter().map(|ticket| Job::begin(&shared, ticket, accept)).collect();
-        Answering { connection, exchange, accept, shared, jobs, stream: None, batch, gathered }
+        let (stream, gathered_bytes) = (None, 0);
+        Answering {
+            connection,
+            exchange,
+            accept,
+            shared,
+            jobs,
+            stream,
+            batch,
+            gathered,
+            gathered_bytes,
+        }
     }
 
     /// Waits for everything and answers it.
@@ -138,6 +153,22 @@ impl<'a> Answering<'a> {
 
     /// Takes what one job was told. `Some` when with it the whole response is written.
     async fn reply(&mut self, number: usize, reply: Reply) -> std::io::Result<Option<Next>> {
+        let bytes = reply.bytes();
+        let next = self.turn(number, reply).await?;
+        let Some(batch) = self.batch.clone() else { return Ok(next) };
+        if self.stream.is_some() {
+            batch.give_back(bytes);
+            return Ok(next);
+        }
+        self.gathered_bytes += bytes;
+        if self.accept.events && batch.is_half_full() {
+            // There is no room for an array of all of them: whoever can read one by one does.
+            self.stream_gathered().await?;
+        }
+        Ok(next)
+    }
+
+    async fn turn(&mut self, number: usize, reply: Reply) -> std::io::Result<Option<Next>> {
         match self.jobs[number].take(reply) {
             Turn::Wait => Ok(None),
             Turn::Tell(text) if self.accept.events => {
@@ -157,7 +188,7 @@ impl<'a> Answering<'a> {
                 }
                 self.jobs.swap_remove(number);
                 match answer {
-                    Some(rendered) if self.batch => self.gather(&rendered).await,
+                    Some(rendered) if self.batch.is_some() => self.gather(&rendered).await,
                     Some(rendered) => self.complete(&rendered).await.map(Some),
                     None => Ok(None),
                 }
@@ -194,6 +225,9 @@ impl<'a> Answering<'a> {
     async fn stream_gathered(&mut self) -> std::io::Result<()> {
         for text in std::mem::take(&mut self.gathered) {
             self.write(&sse::event(&text)).await?;
+        }
+        if let Some(batch) = &self.batch {
+            batch.give_back(std::mem::take(&mut self.gathered_bytes));
         }
         Ok(())
     }

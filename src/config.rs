@@ -66,9 +66,24 @@ pub struct Flags {
     /// clients at once (100000, or what the file limit allows)
     #[argh(option, arg_name = "n")]
     pub max_clients: Option<String>,
+    /// connections at once, clients and agents (200000, or what the file limit allows)
+    #[argh(option, arg_name = "n")]
+    pub max_connections: Option<String>,
     /// connections at once from one address (no limit)
     #[argh(option, arg_name = "n")]
     pub max_connections_per_ip: Option<String>,
+    /// connections of a client ID in a minute (60)
+    #[argh(option, arg_name = "n")]
+    pub max_connects_per_minute: Option<String>,
+    /// registers of a connection in a minute (120)
+    #[argh(option, arg_name = "n")]
+    pub max_registers_per_minute: Option<String>,
+    /// time for a connection to show a good token (60)
+    #[argh(option, arg_name = "seconds")]
+    pub token_timeout: Option<String>,
+    /// time for a new client to register (10)
+    #[argh(option, arg_name = "seconds")]
+    pub register_timeout: Option<String>,
     /// size of a request's header section (16 KiB)
     #[argh(option, arg_name = "size")]
     pub max_header_bytes: Option<String>,
@@ -78,7 +93,10 @@ pub struct Flags {
     /// time for a request's head to arrive (10)
     #[argh(option, arg_name = "seconds")]
     pub head_timeout: Option<String>,
-    /// time without progress in a body (30)
+    /// size of a request's body (4 MiB, at most that)
+    #[argh(option, arg_name = "size")]
+    pub max_body_bytes: Option<String>,
+    /// time without progress in a body or an answer (30)
     #[argh(option, arg_name = "seconds")]
     pub body_timeout: Option<String>,
     /// time an idle connection of an agent stays open (75)
@@ -96,6 +114,9 @@ pub struct Flags {
     /// bytes queued for a client (8 MiB)
     #[argh(option, arg_name = "size")]
     pub max_queued_bytes: Option<String>,
+    /// bytes that wait for the reader of an agent's stream (8 MiB)
+    #[argh(option, arg_name = "size")]
+    pub max_stream_bytes: Option<String>,
     /// open GET and listen streams of a client ID (64)
     #[argh(option, arg_name = "n")]
     pub max_streams: Option<String>,
@@ -143,6 +164,20 @@ pub struct Config {
     pub trusted_proxies: Vec<IpAddr>,
     /// Clients at once; see [`Config::fit_to_file_limit`].
     pub clients_max: usize,
+    /// Connections at once; see [`Config::fit_to_file_limit`].
+    pub connections_max: usize,
+    /// Connections of one client ID in a minute: so many at once, then evenly.
+    pub connects_per_minute_max: usize,
+    /// Registers of one connection in a minute, in the same way.
+    pub registers_per_minute_max: usize,
+    /// For a connection to show a good token.
+    pub token_timeout: Duration,
+    /// For the first register after the handshake.
+    pub register_timeout: Duration,
+    /// Of a POST, in bytes.
+    pub body_bytes_max: usize,
+    /// For the reader of one agent's stream, in bytes.
+    pub queued_bytes_per_stream_max: usize,
     /// Connections at once from one address, if bounded.
     pub connections_per_ip_max: Option<usize>,
     /// Request line and header section, in bytes.
@@ -213,6 +248,38 @@ impl Config {
             allow_origins: given.several("--allow-origin", f.allow_origin, origin)?,
             trusted_proxies: given.several("--trusted-proxy", f.trusted_proxy, proxy)?,
             clients_max: count("--max-clients", f.max_clients, CLIENTS_MAX, &any)?,
+            connections_max: count("--max-connections", f.max_connections, CONNECTIONS_MAX, &any)?,
+            connects_per_minute_max: count(
+                "--max-connects-per-minute",
+                f.max_connects_per_minute,
+                CONNECTS_PER_MINUTE_MAX,
+                &(1..=PER_MINUTE_CEILING),
+            )?,
+            registers_per_minute_max: count(
+                "--max-registers-per-minute",
+                f.max_registers_per_minute,
+                REGISTERS_PER_MINUTE_MAX,
+                &(1..=PER_MINUTE_CEILING),
+            )?,
+            token_timeout: time("--token-timeout", f.token_timeout, TOKEN_TIMEOUT, &some_time)?,
+            register_timeout: time(
+                "--register-timeout",
+                f.register_timeout,
+                REGISTER_TIMEOUT,
+                &some_time,
+            )?,
+            body_bytes_max: bytes(
+                "--max-body-bytes",
+                f.max_body_bytes,
+                BODY_BYTES_MAX,
+                &(1..=BODY_BYTES_MAX),
+            )?,
+            queued_bytes_per_stream_max: bytes(
+                "--max-stream-bytes",
+                f.max_stream_bytes,
+                QUEUED_BYTES_PER_STREAM_MAX,
+                &any,
+            )?,
             connections_per_ip_max: given.one(
                 "--max-connections-per-ip",
                 f.max_connections_per_ip,
@@ -281,17 +348,20 @@ impl Config {
         Config::from_parts(flags, &env).map_err(|error| error.to_string())
     }
 
-    /// Raises the process's soft file limit to the hard one and lowers `clients_max` to what then
-    /// fits. Call once, before the first socket.
+    /// Raises the process's soft file limit to the hard one and lowers `connections_max` and
+    /// `clients_max` to what then fits. Call once, before the first socket.
     pub fn fit_to_file_limit(&mut self) {
-        let fitting = clients_fitting(self.clients_max, raise_file_limit());
-        if fitting < self.clients_max {
-            log::debug(
-                "--max-clients lowered to what the file limit (RLIMIT_NOFILE) allows",
-                &[("asked", &self.clients_max), ("clients", &fitting)],
-            );
-            self.clients_max = fitting;
-        }
+        let Some(files) = raise_file_limit() else { return };
+        let fit = |flag: &str, max: &mut usize, kept| {
+            let fitting = fitting(*max, files, kept);
+            if fitting < *max {
+                let what = format!("{flag} lowered to what the file limit (RLIMIT_NOFILE) allows");
+                log::debug(&what, &[("asked", max), ("now", &fitting)]);
+                *max = fitting;
+            }
+        };
+        fit("--max-connections", &mut self.connections_max, limits::FILES_OWN.min(files / 4));
+        fit("--max-clients", &mut self.clients_max, limits::FILES_RESERVED.min(files / 2));
     }
 }
 
@@ -306,12 +376,9 @@ fn raise_file_limit() -> Option<u64> {
     }
 }
 
-/// How many of the `wanted` clients fit with [`limits::FILES_RESERVED`] left over for everything
-/// else.
-fn clients_fitting(wanted: usize, files: Option<u64>) -> usize {
-    let Some(files) = files else { return wanted };
-    let free = files - limits::FILES_RESERVED.min(files / 2);
-    wanted.min(usize::try_from(free).unwrap_or(usize::MAX)).max(1)
+/// How many of the `wanted` fit when so many `files` are `kept` for everything else.
+fn fitting(wanted: usize, files: u64, kept: u64) -> usize {
+    wanted.min(usize::try_from(files - kept).unwrap_or(usize::MAX)).max(1)
 }
 
 /// The addresses to listen on; with `--dev` only loopback ones, because its page carries a token.

@@ -195,19 +195,30 @@ impl Connection {
     }
 
     /// Who does not read is not read either: every answer would only be one more to keep. And one register
-    /// at a time: its answer can be thirty times as long.
+    /// at a time: its answer can be thirty times as long. And not too many of them.
     fn may_read(&self) -> bool {
-        !self.blocked && !self.conversation.is_joining()
+        !self.blocked && !self.conversation.is_joining() && !self.rests()
+    }
+
+    fn rests(&self) -> bool {
+        let per_minute = self.shared().config.registers_per_minute_max;
+        let until = self.conversation.channel.rests_until(per_minute);
+        until != Instant::default() && until > self.shared().now()
     }
 
     fn wait(&mut self, cx: &mut Context<'_>, (now, wall): Clock) -> Poll<()> {
-        let mut deadline = self.conversation.channel.deadline(now, wall);
+        let (config, channel) = (&self.shared().config, &self.conversation.channel);
+        let mut deadline = channel.deadline(now, wall, config.register_timeout);
+        let rest = channel.rests_until(config.registers_per_minute_max);
+        if rest > now {
+            deadline = deadline.min(rest);
+        }
         if let Some(since) = self.stalled() {
             deadline = deadline.min(since + self.shared().config.body_timeout);
         }
         let io = if self.blocked {
             self.socket.io.poll_writable(cx).is_ready()
-        } else if self.conversation.is_joining() {
+        } else if self.conversation.is_joining() || rest > now {
             false
         } else if self.has_unread() {
             true
@@ -403,17 +414,32 @@ impl Connection {
     }
 
     fn look_at_clock(&mut self, (now, wall): Clock) -> Result<(), Ended> {
-        if self.stalled().is_some_and(|since| now.since(since) >= self.shared().config.body_timeout)
-        {
-            log::info("client reads nothing", &[("client", &self.conversation.client_id)]);
-            return Err(Ended::Lost);
+        let timeout = self.shared().config.body_timeout;
+        let is_late = |since: Instant| now.since(since) >= timeout;
+        if self.stalled().is_some_and(is_late) {
+            // The kernel says that there is room only when there is much of it: any byte that it takes now
+            // shows that this client reads, if slowly.
+            self.flush(now)?;
+            if self.stalled().is_some_and(is_late) {
+                let client_id = &self.conversation.client_id;
+                log::bound("--body-timeout", "client reads nothing", &[("client", client_id)]);
+                return Err(Ended::Lost);
+            }
         }
-        match self.conversation.channel.tick(now, wall) {
+        let register_timeout = self.shared().config.register_timeout;
+        match self.conversation.channel.tick(now, wall, register_timeout) {
             Some(Tick::Ping) => {
                 self.awake().outbox.put_bytes(&frames::PING);
                 Ok(())
             }
-            Some(Tick::Close(close)) => Err(Ended::Closing(close)),
+            Some(Tick::Close(close)) => {
+                if let Close::NoRegister(_) = close {
+                    let client_id = &self.conversation.client_id;
+                    let what = "a client did not register in time";
+                    log::bound("--register-timeout", what, &[("client", client_id)]);
+                }
+                Err(Ended::Closing(close))
+            }
             None => Ok(()),
         }
     }

@@ -61,10 +61,13 @@ impl Params {
     }
 }
 
+/// Boxed once more, because eight bytes of a sleeping connection are enough for what most do without.
+struct Jti(Box<str>);
+
 pub struct Conversation {
     pub client_id: ClientId,
     /// The token's own name, by which it can be revoked; not kept where nothing is revoked.
-    jti: Option<Box<str>>,
+    jti: Option<Box<Jti>>,
     pub mailbox: Rc<Mailbox>,
     pub channel: Channel<Rc<Ticket>>,
 }
@@ -119,8 +122,23 @@ impl Conversation {
             register_bytes_max: shared.config.register_bytes_max,
             definitions_max: shared.config.definitions_max,
         };
-        let (offer, refused) = Offer::check(text, &limits)
-            .map_err(|fault| Close::BadMessage { path: fault.path, message: fault.message })?;
+        let (offer, refused) = Offer::check(text, &limits).map_err(|fault| {
+            // What is wrong with the whole message is its size, one way or the other: it is JSON.
+            if fault.path.is_none() {
+                let flag = match text.len() > limits.register_bytes_max {
+                    true => "--max-register-bytes",
+                    false => "--max-definitions",
+                };
+                log::bound(flag, "a register is too large", &[("client", &self.client_id)]);
+            }
+            Close::BadMessage { path: fault.path, message: fault.message }
+        })?;
+        let (now, per_minute) = (shared.now(), shared.config.registers_per_minute_max);
+        self.channel.count_register(now, per_minute);
+        if self.channel.rests_until(per_minute) > now {
+            let what = "a client registers too often, it is read later";
+            log::bound("--max-registers-per-minute", what, &[("client", &self.client_id)]);
+        }
         if !self.channel.is_registered() {
             shared.metrics.clients.up();
             self.channel.joined();
@@ -165,7 +183,8 @@ impl Conversation {
         while let Some(item) = self.mailbox.pop() {
             match item {
                 Item::CheckToken(revoked) => {
-                    if revoked.covers_token(&self.client_id, self.jti.as_deref()) {
+                    if revoked.covers_token(&self.client_id, self.jti.as_deref().map(|jti| &*jti.0))
+                    {
                         self.mailbox.ask_to_close(Close::BadToken("token revoked".into()));
                     }
                 }
@@ -217,6 +236,7 @@ impl Conversation {
     }
 }
 
-fn revocable(shared: &Shared, jti: Option<Box<str>>) -> Option<Box<str>> {
-    jti.filter(|_| shared.config.revoked_file.is_some())
+fn revocable(shared: &Shared, jti: Option<Box<str>>) -> Option<Box<Jti>> {
+    let jti = jti.filter(|_| shared.config.revoked_file.is_some());
+    jti.map(|jti| Box::new(Jti(jti)))
 }

@@ -27,6 +27,8 @@ pub mod answers;
 pub struct Head {
     pub frame: http1::Head,
     read: Rc<Fields>,
+    /// Where it is remembered.
+    pub place: Option<u16>,
 }
 
 /// What does not change while an agent says the same: everything but what frames this one request.
@@ -53,8 +55,9 @@ impl Head {
         again: bool,
     ) -> http_types::Result<Head> {
         let key = frame.but_length(buffer);
-        if let Some(read) = shared.heads.find(key) {
-            return Ok(Head { frame, read });
+        let place = place(key);
+        if let Some(read) = shared.heads.find(place, key) {
+            return Ok(Head { frame, read, place: Some(place) });
         }
         let normalised = frame.normalised(buffer);
         let bytes = InMemory { bytes: normalised.head.into(), at: 0 };
@@ -75,10 +78,11 @@ impl Head {
             accept: Accept::parse(accept.as_deref()),
             admitted: RefCell::default(),
         });
-        if again && frame.bytes <= HEAD_BYTES_MAX {
-            shared.heads.keep(key, &read);
+        let kept = again && frame.bytes <= HEAD_BYTES_MAX;
+        if kept {
+            shared.heads.keep(place, key, &frame, &read);
         }
-        Ok(Head { frame, read })
+        Ok(Head { frame, read, place: kept.then_some(place) })
     }
 
     pub fn method(&self) -> &str {
@@ -134,6 +138,7 @@ type Key<'a> = (&'a [u8], &'a [u8]);
 struct Known {
     before: Box<[u8]>,
     after: Box<[u8]>,
+    frame: http1::Head,
     read: Rc<Fields>,
 }
 
@@ -142,19 +147,28 @@ struct Known {
 pub struct Heads(RefCell<Vec<Option<Known>>>);
 
 impl Heads {
-    fn find(&self, key: Key<'_>) -> Option<Rc<Fields>> {
+    fn find(&self, place: u16, key: Key<'_>) -> Option<Rc<Fields>> {
         let heads = self.0.borrow();
-        let known = heads.get(place(key))?.as_ref()?;
+        let known = heads.get(usize::from(place))?.as_ref()?;
         (*known.before == *key.0 && *known.after == *key.1).then(|| known.read.clone())
     }
 
-    fn keep(&self, key: Key<'_>, read: &Rc<Fields>) {
+    fn keep(&self, place: u16, key: Key<'_>, frame: &http1::Head, read: &Rc<Fields>) {
         let mut heads = self.0.borrow_mut();
         if heads.is_empty() {
             heads.resize_with(HEADS, || None);
         }
-        let known = Known { before: key.0.into(), after: key.1.into(), read: read.clone() };
-        heads[place(key)] = Some(known);
+        let (before, after) = (key.0.into(), key.1.into());
+        let known = Known { before, after, frame: frame.clone(), read: read.clone() };
+        heads[usize::from(place)] = Some(known);
+    }
+
+    /// The head at the start of `buffer`, when it is the one of this place once more.
+    pub fn again(&self, place: u16, buffer: &[u8], limits: &http1::Limits) -> Option<Head> {
+        let heads = self.0.borrow();
+        let known = heads.get(usize::from(place))?.as_ref()?;
+        let frame = known.frame.again((&known.before, &known.after), buffer, limits)?;
+        Some(Head { frame, read: known.read.clone(), place: Some(place) })
     }
 
     /// Forgets them all: tokens are among them.
@@ -164,7 +178,7 @@ impl Heads {
 }
 
 /// The place of a head. Whoever makes two fall together gains nothing but that both are read anew.
-fn place((before, after): Key<'_>) -> usize {
+fn place((before, after): Key<'_>) -> u16 {
     let mix =
         |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
     let mut hash = before.len() as u64;
@@ -173,7 +187,7 @@ fn place((before, after): Key<'_>) -> usize {
         hash = words.iter().fold(hash, |hash, word| mix(hash, u64::from_le_bytes(*word)));
         hash = rest.iter().fold(hash, |hash, byte| mix(hash, u64::from(*byte)));
     }
-    (hash >> 32) as usize % HEADS
+    (hash >> 32) as u16 % HEADS as u16
 }
 
 /// A head as the connection that async-h1 believes to read from.

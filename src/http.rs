@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use clientmcp_proto::answer::Response;
 use clientmcp_proto::client_id::ClientId;
-use clientmcp_proto::fault::{Close, Fault};
+use clientmcp_proto::fault::Close;
 use clientmcp_proto::http1::{self, HeadReader};
 use clientmcp_proto::limits;
 use clientmcp_proto::mcp::Era;
@@ -19,7 +19,7 @@ use clientmcp_proto::negotiate::{Origins, is_loopback_authority};
 use clientmcp_proto::route::Route;
 use clientmcp_proto::time::Instant;
 
-use crate::admission::Place;
+use crate::admission::{Crowd, Place};
 use crate::dev;
 use crate::head::{Head, field_of};
 use crate::http_body::Framing;
@@ -67,8 +67,12 @@ pub struct Connection {
     pub place: Place,
     /// It has had an answer, so it is kept alive by an agent that asks more than once.
     pub served: bool,
+    /// Where its last head is remembered.
+    pub last_head: Option<u16>,
     /// This is a connection to the `--metrics` address, where nothing else is served.
     pub only_metrics: bool,
+    /// When it ends if it has shown no good token before.
+    pub stranger_until: Instant,
 }
 
 /// Serves a connection to its end.
@@ -76,18 +80,19 @@ pub struct Connection {
 /// As many of these sleep as there are agents, so this future is little more than the `Connection`; what
 /// it does when it wakes is boxed.
 pub fn serve(connection: Connection) -> impl Future<Output = ()> {
-    let wait = connection.shared().config.head_timeout;
-    let mut deadline = connection.shared().now() + wait;
+    let mut deadline = connection.shared().now() + connection.place.head_timeout();
     let mut connection = Some(connection);
     async move {
         while let Some(asleep) = &mut connection {
             if asleep.buffer.is_empty() && !poll_fn(|cx| asleep.wakes(cx, deadline)).await {
+                asleep.is_overdue();
                 return;
             }
             if let Some(awake) = connection.take() {
                 connection = Box::pin(awake.step()).await;
                 if let Some(awake) = &connection {
                     deadline = awake.shared().now() + awake.shared().config.keep_alive;
+                    deadline = deadline.min(awake.stranger_until);
                 }
             }
         }
@@ -105,6 +110,17 @@ impl Connection {
             return Poll::Ready(true);
         }
         self.timer.poll(cx, until).map(|()| false)
+    }
+
+    /// Whether it has shown no good token in its time.
+    fn is_overdue(&self) -> bool {
+        let is_stranger = self.stranger_until != Instant(u64::MAX);
+        let is_overdue = is_stranger && self.shared().now() >= self.stranger_until;
+        if is_overdue {
+            // Not a warning: a monitor that asks for /health ends like this too.
+            log::debug("no good token in time (--token-timeout)", &[("peer", &self.peer)]);
+        }
+        is_overdue
     }
 
     /// One request and its answer; the connection, if it goes on.
@@ -131,30 +147,41 @@ impl Connection {
 
     /// One request and its answer.
     async fn exchange(&mut self) -> Next {
-        let frame = match self.read_head().await {
-            Ok(frame) => frame,
+        let (frame, known) = match self.read_head().await {
+            Ok(read) => read,
             Err(next) => return next,
         };
         let shared = self.shared().clone();
         shared.answering.set(shared.answering.get() + 1);
-        let next = self.answer(frame).await;
+        let next = self.answer(frame, known).await;
         shared.answering.set(shared.answering.get() - 1);
         next
     }
 
-    async fn read_head(&mut self) -> Result<http1::Head, Next> {
+    /// A head, as far as it is framed, and the whole of it when it came before.
+    async fn read_head(&mut self) -> Result<(http1::Head, Option<Head>), Next> {
         let limits = http1::Limits {
             head_bytes_max: self.shared().config.head_bytes_max,
             headers_max: self.shared().config.headers_max,
         };
-        let deadline = self.shared().now() + self.shared().config.head_timeout;
+        let timeout = self.place.head_timeout();
+        let deadline = self.shared().now() + timeout;
         let mut reader = HeadReader::default();
         loop {
+            if let Some(place) = self.last_head
+                && let Some(head) = self.shared().heads.again(place, &self.buffer, &limits)
+            {
+                return Ok((head.frame.clone(), Some(head)));
+            }
             match reader.read(&self.buffer, &limits) {
-                Ok(Some(frame)) => return Ok(frame),
+                Ok(Some(frame)) => return Ok((frame, None)),
                 Ok(None) => {}
                 Err(refusal) => {
                     self.shared().metrics.refusal(Refusal::Http);
+                    if refusal.status == 431 {
+                        let flag = "--max-header-bytes, --max-headers";
+                        log::bound(flag, "a request head is too large", &[("peer", &self.peer)]);
+                    }
                     return Err(self.refuse_http(refusal.status, &refusal.message).await);
                 }
             }
@@ -164,7 +191,9 @@ impl Connection {
                 Input::Late if self.buffer.is_empty() => return Err(Next::Drop),
                 Input::Late => {
                     self.shared().metrics.refusal(Refusal::Slow);
-                    let seconds = self.shared().config.head_timeout.as_secs_f32();
+                    let what = "a request head did not arrive in time";
+                    log::bound("--head-timeout", what, &[("peer", &self.peer)]);
+                    let seconds = timeout.as_secs_f32();
                     let what = format!("The request head did not arrive within {seconds} s.");
                     return Err(self.refuse_http(408, &what).await);
                 }
@@ -179,7 +208,7 @@ impl Connection {
         self.respond(&exchange, &response).await
     }
 
-    async fn answer(&mut self, frame: http1::Head) -> Next {
+    async fn answer(&mut self, frame: http1::Head, known: Option<Head>) -> Next {
         let mut exchange = Exchange {
             head_only: frame.method(&self.buffer) == "HEAD",
             http_10: frame.http_10,
@@ -210,8 +239,8 @@ impl Connection {
             let (origin, forwarded_for) = (field("origin"), field("x-forwarded-for"));
             self.asked_by(&mut exchange, origin.as_deref(), forwarded_for.as_deref());
             self.shared().metrics.refusal(Refusal::Route);
-            let response = if exchange.crowded {
-                Response::fault(Era::Legacy, None, &Fault::TooManyConnections)
+            let response = if let Some(crowd) = exchange.crowded {
+                Response::fault(Era::Legacy, None, &crowd.fault())
             } else if allowed.is_empty() {
                 Response::text(404, "Not found.")
             } else {
@@ -223,12 +252,18 @@ impl Connection {
             return self.respond(&exchange.unread(), &response).await;
         }
         let consumed = frame.bytes;
-        // An agent that has asked before will ask again.
-        let again = self.served && matches!(route, Route::Mcp(_)) && method == "POST";
-        let head = match Head::decode(self.shared(), frame, &self.buffer, again).await {
-            Ok(head) => head,
-            Err(error) => return self.refuse_http(400, &format!("{error}.")).await,
+        let head = match known {
+            Some(head) => head,
+            None => {
+                // An agent that has asked before will ask again.
+                let again = self.served && matches!(route, Route::Mcp(_)) && method == "POST";
+                match Head::decode(self.shared(), frame, &self.buffer, again).await {
+                    Ok(head) => head,
+                    Err(error) => return self.refuse_http(400, &format!("{error}.")).await,
+                }
+            }
         };
+        self.last_head = head.place;
         self.buffer.drain(..consumed);
         self.served = true;
         self.asked_by(&mut exchange, head.field("origin"), head.field("x-forwarded-for"));
@@ -255,7 +290,7 @@ impl Connection {
         }
     }
 
-    /// Notes which page asks, if it is an allowed one, and whether its address has too many connections.
+    /// Notes which page asks, if it is an allowed one, and whether there are too many connections.
     fn asked_by(
         &mut self,
         exchange: &mut Exchange,
@@ -266,7 +301,8 @@ impl Connection {
         let origin = origin.filter(|origin| !origin.contains(',') && self.origins.allow(origin));
         exchange.origin = origin.map(str::to_owned);
         let address = self.address(forwarded_for);
-        exchange.crowded = !self.place.count(address);
+        exchange.crowded = self.place.crowd(address);
+        exchange.close |= self.place.is_turned_away() || self.is_overdue();
     }
 
     /// Where a request comes from: the peer, or what a proxy that is trusted says of it.
@@ -279,8 +315,9 @@ impl Connection {
     }
 
     async fn health(&mut self, exchange: Exchange) -> Next {
-        if exchange.crowded {
-            return self.refuse(exchange, &Fault::TooManyConnections).await;
+        // A bridge that is full is well, and a monitor that stopped it would make it worse.
+        if let Some(Crowd::Address) = exchange.crowded {
+            return self.refuse(exchange, &Crowd::Address.fault()).await;
         }
         let response = match self.shared().draining.get() {
             true => Response::text(503, "draining"),
@@ -290,35 +327,42 @@ impl Connection {
     }
 
     async fn connect(&mut self, exchange: Exchange, head: Head, id: Option<String>) -> Next {
-        let judged = upgrade::judge(self.shared(), &head, id.as_deref(), exchange.crowded);
-        let judged = match judged {
-            Ok((accept, verdict)) => Ok((accept, self.if_room(verdict).await)),
-            Err(response) => Err(response),
+        let (accept, token) = match upgrade::judge(self.shared(), &head, exchange.crowded) {
+            Ok(judged) => judged,
+            Err(response) => return self.respond(&exchange.unread(), &response).await,
         };
-        match judged {
-            Err(response) => self.respond(&exchange.unread(), &response).await,
-            Ok((accept, verdict)) => match self.socket.write(&[accept.as_bytes()]).await {
-                Ok(()) => Next::Upgrade(verdict),
-                Err(_) => Next::Drop,
-            },
+        let verdict = match token {
+            Ok(token) => self.verdict(&token, id.as_deref()).await,
+            Err(close) => Err(close),
+        };
+        match self.socket.write(&[accept.as_bytes()]).await {
+            Ok(()) => Next::Upgrade(verdict),
+            Err(_) => Next::Drop,
         }
     }
 
-    /// A full bridge takes only who replaces a connection of its own: the newest wins.
-    async fn if_room(&self, verdict: upgrade::Verdict) -> upgrade::Verdict {
-        let (shared, claims) = (self.shared(), verdict?);
-        if shared.clients.get() < shared.config.clients_max {
-            return Ok(claims);
+    /// Judges a client's token; but a full bridge looks at no token except of who would replace a
+    /// connection of its own: the newest wins.
+    async fn verdict(&self, token: &str, id: Option<&str>) -> upgrade::Verdict {
+        let shared = self.shared();
+        if shared.clients.get() >= shared.config.clients_max {
+            let (reply, online) = flume::bounded(1);
+            match upgrade::claimed(token) {
+                Some(client_id) => shared.tell(Request::IsOnline { client_id, reply }),
+                None => drop(reply),
+            }
+            if online.recv_async().await != Ok(true) {
+                shared.metrics.refusal(Refusal::Clients);
+                log::bound("--max-clients", "too many clients", &[("peer", &self.peer)]);
+                return Err(Close::Limit("too many clients are connected; come back later"));
+            }
         }
-        let (reply, online) = flume::bounded(1);
-        shared.tell(Request::IsOnline { client_id: claims.client_id.clone(), reply });
-        if online.recv_async().await == Ok(true) {
-            return Ok(claims);
-        }
-        shared.metrics.refusal(Refusal::Clients);
-        let what = "too many clients (--max-clients)";
-        log::limited("max-clients", log::Level::Warn, what, &[("client", &claims.client_id)]);
-        Err(Close::Limit("too many clients are connected; come back later"))
+        let claims = upgrade::verdict(shared, token, id)?;
+        shared
+            .admission
+            .connects(&shared.config, &claims.client_id, shared.now())
+            .inspect_err(|_| shared.metrics.refusal(Refusal::Rate))?;
+        Ok(claims)
     }
 }
 

@@ -139,9 +139,8 @@ impl Job {
             return;
         }
         let seconds = self.shared.config.call_timeout.as_secs();
-        log::limited(
-            "call-timeout",
-            log::Level::Warn,
+        log::bound(
+            "--call-timeout",
             "call not answered in time",
             &[
                 ("client", &self.ticket.client_id),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_io::Async;
 use clientmcp_proto::limits;
 use clientmcp_proto::negotiate::Origins;
+use clientmcp_proto::time::Instant;
 use rustix::net::sockopt;
 
 use crate::admission::Place;
@@ -54,20 +55,17 @@ impl Listener {
             loopback: self.address.ip().is_loopback(),
         });
         loop {
-            let stream = match self.listener.accept().await {
-                Ok((stream, peer)) => prepare(&stream).map(|()| (stream, peer.ip().to_canonical())),
-                Err(error) => Err(error),
-            };
-            match stream {
-                Ok((io, peer)) => self.serve(&shared, &origins, io, peer),
+            match self.listener.accept().await {
+                Ok((io, peer)) => self.serve(&shared, &origins, io, peer.ip().to_canonical()),
+                // Its peer was too quick, and nothing else is to be done for it.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // Most likely no file descriptor is left. The connections there are go on, and
-                    // those that end make room.
-                    log::limited(
-                        "accept",
-                        log::Level::Warn,
-                        "cannot accept a connection",
-                        &[("error", &error.to_string())],
+                    // Most likely no file descriptor is left. Who connects waits in the kernel's queue; the
+                    // connections there are go on, and those that end make room.
+                    log::bound(
+                        "RLIMIT_NOFILE",
+                        "cannot accept a connection, accepting pauses",
+                        &[("error", &error)],
                     );
                     async_io::Timer::after(PAUSE).await;
                 }
@@ -82,25 +80,41 @@ impl Listener {
         io: Async<TcpStream>,
         peer: IpAddr,
     ) {
+        let place = match self.only_metrics {
+            true => Some(Place::free(shared)),
+            false => Place::open(shared, peer),
+        };
+        // One that cannot be prepared is gone already.
+        let (Some(place), Ok(())) = (place, prepare(&io, shared.config.body_timeout)) else {
+            return;
+        };
+        let stranger_until = match self.only_metrics {
+            true => Instant(u64::MAX),
+            false => shared.now() + shared.config.token_timeout,
+        };
         let connection = Connection {
             socket: Socket { io, shared: shared.clone() },
             buffer: Vec::new(),
             timer: Timer::new(shared.clone()),
             overrun: false,
             served: false,
+            last_head: None,
             origins: origins.clone(),
             peer,
-            place: Place::open(shared),
+            place,
             only_metrics: self.only_metrics,
+            stranger_until,
         };
         shared.spawn(http::serve(connection));
     }
 }
 
 /// Small messages go out at once, and a peer that vanished without a word is noticed by unacknowledged
-/// bytes in half a minute, not in the kernel's quarter of an hour.
-fn prepare(stream: &Async<TcpStream>) -> io::Result<()> {
+/// bytes in half a minute, not in the kernel's quarter of an hour. For the kernel one that reads nothing is
+/// such a peer too, so it must be at least as patient as we are.
+fn prepare(stream: &Async<TcpStream>, body_timeout: Duration) -> io::Result<()> {
     stream.get_ref().set_nodelay(true)?;
-    let ms = u32::try_from(limits::STALL_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
+    let patience = limits::STALL_TIMEOUT.max(body_timeout);
+    let ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
     Ok(sockopt::set_tcp_user_timeout(stream, ms)?)
 }

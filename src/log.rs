@@ -107,16 +107,31 @@ pub fn debug(message: &str, fields: Fields) {
 /// Logs at most one line per `key` in 10 s and thread; the next one carries `suppressed`, the
 /// number left out since. For whatever a peer can cause as often as it likes.
 pub fn limited(key: &'static str, level: Level, message: &str, fields: Fields) {
+    if let Some(suppressed) = admitted(key, LIMITED_EVERY, level) {
+        counted(level, message, fields, suppressed);
+    }
+}
+
+/// Says that a bound of the operator's was met, by its flag, at most once a minute for each; the next
+/// line carries `suppressed`, how often it was met since.
+pub fn bound(flag: &'static str, what: &str, fields: Fields) {
+    if let Some(suppressed) = admitted(flag, BOUND_EVERY, Level::Warn) {
+        counted(Level::Warn, &format!("{what} ({flag})"), fields, suppressed);
+    }
+}
+
+fn admitted(key: &'static str, every: Duration, level: Level) -> Option<u64> {
     thread_local! { static LIMITER: RefCell<Limiter> = RefCell::default(); }
     if !enabled(level) {
-        return;
+        return None;
     }
-    match LIMITER.with_borrow_mut(|limiter| limiter.admit(key, Instant::now())) {
-        None => {}
-        Some(0) => event(level, message, fields),
-        Some(suppressed) => {
-            event(level, message, &[fields, &[("suppressed", &suppressed)]].concat());
-        }
+    LIMITER.with_borrow_mut(|limiter| limiter.admit(key, every, Instant::now()))
+}
+
+fn counted(level: Level, message: &str, fields: Fields, suppressed: u64) {
+    match suppressed {
+        0 => event(level, message, fields),
+        _ => event(level, message, &[fields, &[("suppressed", &suppressed)]].concat()),
     }
 }
 
@@ -147,6 +162,11 @@ fn write(line: &str) {
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
+/// The least time between two lines of one key; of a bound, which says what to change and not who did
+/// what, so that an attack is no reason to fill a disk.
+const LIMITED_EVERY: Duration = Duration::from_secs(10);
+const BOUND_EVERY: Duration = Duration::from_secs(60);
+
 /// Which repeated lines may be written. Bounded because keys are literals in this program.
 #[derive(Default)]
 struct Limiter {
@@ -154,12 +174,10 @@ struct Limiter {
 }
 
 impl Limiter {
-    const EVERY: Duration = Duration::from_secs(10);
-
     /// `Some(n)`: write it, `n` were left out before it. `None`: leave it out.
-    fn admit(&mut self, key: &'static str, now: Instant) -> Option<u64> {
+    fn admit(&mut self, key: &'static str, every: Duration, now: Instant) -> Option<u64> {
         match self.keys.get_mut(key) {
-            Some((last, suppressed)) if now.saturating_duration_since(*last) < Self::EVERY => {
+            Some((last, suppressed)) if now.saturating_duration_since(*last) < every => {
                 *suppressed += 1;
                 None
             }
@@ -353,18 +371,20 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_line_comes_once_in_ten_seconds_with_the_count_of_the_others() {
+    fn a_repeated_line_comes_once_in_its_time_with_the_count_of_the_others() {
         let mut limiter = Limiter::default();
         let start = Instant::now();
         let after = |ms| start + Duration::from_millis(ms);
-        assert_eq!(limiter.admit("a", after(0)), Some(0));
-        assert_eq!(limiter.admit("a", after(1)), None);
-        assert_eq!(limiter.admit("b", after(1)), Some(0), "another key is counted by itself");
-        assert_eq!(limiter.admit("a", after(9_999)), None);
-        assert_eq!(limiter.admit("a", after(10_000)), Some(2));
-        assert_eq!(limiter.admit("a", after(10_001)), None);
-        assert_eq!(limiter.admit("a", after(30_000)), Some(1));
-        assert_eq!(limiter.admit("a", after(40_000)), Some(0));
+        assert_eq!(limiter.admit("a", LIMITED_EVERY, after(0)), Some(0));
+        assert_eq!(limiter.admit("a", LIMITED_EVERY, after(1)), None);
+        assert_eq!(limiter.admit("b", BOUND_EVERY, after(1)), Some(0), "another key by itself");
+        assert_eq!(limiter.admit("a", LIMITED_EVERY, after(9_999)), None);
+        assert_eq!(limiter.admit("a", LIMITED_EVERY, after(10_000)), Some(2));
+        assert_eq!(limiter.admit("a", LIMITED_EVERY, after(10_001)), None);
+        assert_eq!(limiter.admit("a", LIMITED_EVERY, after(30_000)), Some(1));
+        assert_eq!(limiter.admit("a", LIMITED_EVERY, after(40_000)), Some(0));
+        assert_eq!(limiter.admit("b", BOUND_EVERY, after(60_000)), None);
+        assert_eq!(limiter.admit("b", BOUND_EVERY, after(60_001)), Some(1), "a bound: a minute");
     }
 
     #[test]

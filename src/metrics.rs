@@ -115,6 +115,10 @@ labels! {
         Channel = "channel",
         /// 4429: `--max-clients`.
         Clients = "clients",
+        /// 503 or 4429: `--max-connections`.
+        Connections = "connections",
+        /// 4429: `--max-connects-per-minute`.
+        Rate = "rate",
         /// 429 or 4429: `--max-connections-per-ip`.
         Address = "address",
         /// 429: `--max-streams`.

@@ -395,10 +395,13 @@ impl Registry {
         let entry = self.clients.entry(ticket.client_id.clone()).or_default();
         let busy = entry.busy();
         busy.parked.retain(|(_, other)| other.is_open());
-        if busy.parked.len() >= self.shared.config.calls_per_client_max {
-            let max = self.shared.config.calls_per_client_max;
-            ticket.end(Reply::Trouble(Trouble::TooManyCalls(max)));
-            return;
+        let config = &self.shared.config;
+        if busy.parked.len() >= config.calls_per_client_max {
+            return refuse_call(&self.shared, &ticket);
+        }
+        let bytes: usize = busy.parked.iter().map(|(_, other)| other.bytes()).sum();
+        if bytes + ticket.bytes() > config.queued_bytes_per_client_max {
+            return refuse_bytes(&ticket);
         }
         busy.parked.push_back((until, ticket));
     }
@@ -547,12 +550,7 @@ impl Registry {
             });
         }
         if streams.len() >= max {
-            log::limited(
-                "max-streams",
-                log::Level::Warn,
-                "too many notification streams (--max-streams)",
-                &[("client", &client_id)],
-            );
+            log::bound("--max-streams", "too many notification streams", &[("client", &client_id)]);
             self.tidy(&client_id);
             return Err(Fault::TooManyStreams(max));
         }
@@ -585,8 +583,10 @@ impl Registry {
                 Some(session) => self.sessions.subscribed(client_id, session, uri),
                 None => slot.listen.uris.iter().any(|named| named == uri),
             };
-            if wanted {
-                slot.updated(uri);
+            let bytes_max = self.shared.config.queued_bytes_per_stream_max;
+            if wanted && !slot.updated(uri, bytes_max) {
+                let what = "an agent's stream is not read";
+                log::bound("--max-stream-bytes", what, &[("client", client_id)]);
             }
         }
     }
@@ -700,24 +700,22 @@ fn dispatch(shared: &Shared, entry: &Entry, ticket: &Rc<Ticket>) {
     if let Err(fault) = ticket.call.judge(view, &ticket.body) {
         ticket.end(Reply::Fault(fault));
     } else if mailbox.calls.get() >= config.calls_per_client_max {
-        log::limited(
-            "max-calls",
-            log::Level::Warn,
-            "too many running calls (--max-calls)",
-            &[("client", &ticket.client_id)],
-        );
-        ticket.end(Reply::Trouble(Trouble::TooManyCalls(config.calls_per_client_max)));
+        refuse_call(shared, ticket);
     } else if mailbox.queued_bytes.get() + ticket.bytes() > config.queued_bytes_per_client_max {
-        log::limited(
-            "max-queued-bytes",
-            log::Level::Warn,
-            "a client's queue is full (--max-queued-bytes)",
-            &[("client", &ticket.client_id)],
-        );
-        ticket.end(Reply::Trouble(Trouble::QueueFull));
+        refuse_bytes(ticket);
     } else {
         ticket.queue(mailbox);
     }
+}
+
+fn refuse_call(shared: &Shared, ticket: &Rc<Ticket>) {
+    log::bound("--max-calls", "too many running calls", &[("client", &ticket.client_id)]);
+    ticket.end(Reply::Trouble(Trouble::TooManyCalls(shared.config.calls_per_client_max)));
+}
+
+fn refuse_bytes(ticket: &Rc<Ticket>) {
+    log::bound("--max-queued-bytes", "a client's queue is full", &[("client", &ticket.client_id)]);
+    ticket.end(Reply::Trouble(Trouble::QueueFull));
 }
 
 /// Which lists differ; with nobody registered every list is empty.

@@ -4,9 +4,7 @@
 //! lives here; that is the registry's and the connections'.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::future::Future;
-use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::rc::{Rc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,6 +15,7 @@ use clientmcp_proto::token::{self, Claims, Secrets};
 use smol::LocalExecutor;
 use smol::future::FutureExt;
 
+use crate::admission::Admission;
 use crate::config::Config;
 use crate::head::Heads;
 use crate::head::answers::Answers;
@@ -60,8 +59,7 @@ pub struct Shared {
     pub lingering: Cell<usize>,
     /// Requests whose answer is not completely written.
     pub answering: Cell<usize>,
-    /// Open connections by peer address, counted only when they are limited.
-    pub by_address: RefCell<HashMap<IpAddr, usize>>,
+    pub admission: Admission,
     /// Weak, because the tasks hold on to this.
     executor: Weak<LocalExecutor<'static>>,
     started: std::time::Instant,
@@ -99,7 +97,7 @@ impl Shared {
             strangers: RefCell::default(),
             lingering: Cell::new(0),
             answering: Cell::new(0),
-            by_address: RefCell::default(),
+            admission: Admission::default(),
             executor: Rc::downgrade(executor),
             started: std::time::Instant::now(),
             looked: Cell::default(),
@@ -253,4 +251,58 @@ pub struct Admitted {
     /// Under which reading of the files it was judged.
     under: u64,
     claims: Rc<Claims>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Flags;
+    use clientmcp_proto::client_id::ClientId;
+    use clientmcp_proto::token::{Mint, mint};
+
+    const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+    /// A token that begins at 1,000 and ends at 2,000, both with a minute's leeway.
+    fn token(secret: &str) -> String {
+        let claims = Mint {
+            client_id: &ClientId::parse("a").expect("a client ID"),
+            may_connect: false,
+            may_call: true,
+            iat: UnixSeconds(1_000),
+            exp: UnixSeconds(2_000),
+            jti: "one",
+            audience: None,
+            tools: None,
+        };
+        mint(&Secrets::parse(secret).expect("a secret"), &claims)
+    }
+
+    #[test]
+    fn a_token_that_was_found_good_is_good_in_its_time_and_under_its_files_only() {
+        let env = |name: &str| (name == "CLIENTMCP_SECRET").then(|| SECRET.to_owned());
+        let config = Config::from_parts(Flags::default(), &env).expect("a configuration");
+        let secrets = |text: &str| Secrets::parse(text).expect("a secret");
+        let shared = Shared::new(config, secrets(SECRET), Revoked::default(), &Rc::default());
+        let (token, known) = (token(SECRET), RefCell::default());
+        let admitted = |second: u64| {
+            shared.pretend.set(Some(Instant(second * 1_000)));
+            shared.admit(&token, &known).is_ok()
+        };
+        assert!(admitted(1_500) && admitted(2_059));
+        let first = known.borrow().as_ref().map(|known| known.claims.clone()).expect("remembered");
+        assert!(admitted(1_400));
+        let second = known.borrow().as_ref().map(|known| known.claims.clone()).expect("remembered");
+        assert!(!Rc::ptr_eq(&first, &second), "a clock that went back makes it look anew");
+        assert!(!admitted(2_060), "it has ended");
+        assert!(admitted(1_500));
+        let list = std::env::temp_dir().join(format!("clientmcp-shared-{}", std::process::id()));
+        std::fs::write(&list, "one\n").expect("a writable temporary directory");
+        shared.replace_revoked(Revoked::load(&list).expect("a list"));
+        std::fs::remove_file(&list).expect("written above");
+        assert!(!admitted(1_500), "revoked");
+        shared.replace_revoked(Revoked::default());
+        assert!(admitted(1_500));
+        shared.replace_secrets(secrets("another-0123456789abcdef0123456789"));
+        assert!(!admitted(1_500), "signed by nobody any more");
+    }
 }

@@ -13,6 +13,7 @@ use async_io::Async;
 use clientmcp_proto::time::Instant;
 use rustix::buffer::spare_capacity;
 
+use crate::log;
 use crate::shared::Shared;
 use crate::timers::Timer;
 
@@ -132,6 +133,7 @@ impl Socket {
     pub async fn write(&self, pieces: &[&[u8]]) -> io::Result<()> {
         let mut timer = Timer::new(self.shared.clone());
         let mut deadline = None;
+        let mut is_late = false;
         // Pieces that are written, and bytes of the one behind them.
         let (mut done, mut begun) = (0, 0);
         while pieces.get(done).is_some_and(|piece| piece.len() == begun) {
@@ -147,7 +149,7 @@ impl Socket {
             match self.io.get_ref().write_vectored(&slices[..count]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(written) => {
-                    deadline = None;
+                    (deadline, is_late) = (None, false);
                     begun += written;
                     while let Some(piece) = pieces.get(done)
                         && begun >= piece.len()
@@ -156,6 +158,12 @@ impl Socket {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock && is_late => {
+                    let peer = self.io.get_ref().peer_addr().map(|peer| peer.ip().to_string());
+                    let peer = peer.unwrap_or_else(|_| "-".to_owned());
+                    log::bound("--body-timeout", "agent reads nothing", &[("peer", &peer)]);
+                    return Err(ErrorKind::TimedOut.into());
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let until = *deadline
                         .get_or_insert(self.shared.now() + self.shared.config.body_timeout);
@@ -163,7 +171,12 @@ impl Socket {
                         if let Poll::Ready(ready) = self.io.poll_writable(cx) {
                             return Poll::Ready(ready);
                         }
-                        timer.poll(cx, until).map(|()| Err(ErrorKind::TimedOut.into()))
+                        // The kernel says that there is room only when there is much of it: one more look
+                        // tells who reads slowly from who does not.
+                        timer.poll(cx, until).map(|()| {
+                            is_late = true;
+                            Ok(())
+                        })
                     });
                     ready.await?;
                 }

@@ -30,6 +30,8 @@ pub enum End {
     Stopping,
     /// A newer stream of the same session, or its DELETE.
     Replaced,
+    /// The agent does not read.
+    Overrun,
 }
 
 /// Where the registry leaves what a stream has to say.
@@ -61,10 +63,27 @@ impl Slot {
         }
     }
 
-    /// This resource changed, which the agent subscribed.
-    pub fn updated(&self, uri: &str) {
-        self.updated.borrow_mut().insert(uri.to_owned());
-        self.wake();
+    /// This resource changed, which the agent subscribed. `false` when more than `bytes_max` waited for
+    /// an agent that does not read: then the stream ends, because one that leaves something out would be
+    /// believed.
+    pub fn updated(&self, uri: &str, bytes_max: usize) -> bool {
+        if self.end.get() == Some(End::Overrun) {
+            return true;
+        }
+        let mut updated = self.updated.borrow_mut();
+        let waiting: usize = updated.iter().map(String::len).sum();
+        let fits = waiting == 0 || waiting + uri.len() <= bytes_max || updated.contains(uri);
+        match fits {
+            true => drop(updated.insert(uri.to_owned())),
+            false => updated.clear(),
+        }
+        drop(updated);
+        if fits {
+            self.wake();
+        } else {
+            self.end(End::Overrun);
+        }
+        fits
     }
 
     pub fn end(&self, end: End) {

@@ -4,7 +4,7 @@
 //! the agent's side drops its end, that is the cancel; nothing else has to remember to clean up. A call
 //! that the client answers with a question goes to it again, under a new ID, once the agent has answered.
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -19,6 +19,7 @@ use clientmcp_proto::notes::{self, Gate, Wanted};
 use clientmcp_proto::time::Instant;
 
 use crate::conversation::{Outgoing, Params};
+use crate::log;
 use crate::mailbox::{Item, Mailbox};
 
 /// What an agent's connection hears about its call.
@@ -54,8 +55,52 @@ pub struct Ticket {
     waker: Cell<Option<Waker>>,
     /// The raw `Implementation` of the server that the call was last matched with.
     server_info: RefCell<Box<str>>,
+    /// What it shares with the other calls of its batch.
+    batch: OnceCell<Rc<Batch>>,
     /// The registry has it among the calls that may be cancelled.
     pub tracked: Cell<bool>,
+}
+
+/// The answers of one batch that its agent has not read yet. One answer is bounded by a message; a
+/// hundred of them need a bound of their own.
+pub struct Batch {
+    waiting: Cell<usize>,
+    bytes_max: usize,
+}
+
+impl Batch {
+    pub fn new(bytes_max: usize) -> Rc<Batch> {
+        Rc::new(Batch { waiting: Cell::new(0), bytes_max })
+    }
+
+    /// Takes room for one more answer, if there is some. A single one always has it.
+    fn take(&self, bytes: usize) -> bool {
+        let waiting = self.waiting.get();
+        let fits = waiting == 0 || waiting + bytes <= self.bytes_max;
+        if fits {
+            self.waiting.set(waiting + bytes);
+        }
+        fits
+    }
+
+    pub fn is_half_full(&self) -> bool {
+        self.waiting.get() > self.bytes_max / 2
+    }
+
+    /// So much was written, or is not needed any more.
+    pub fn give_back(&self, bytes: usize) {
+        self.waiting.set(self.waiting.get() - bytes);
+    }
+}
+
+impl Reply {
+    /// The bytes that it takes of its batch.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Reply::Outcome { message, .. } => message.len(),
+            _ => 0,
+        }
+    }
 }
 
 enum State {
@@ -91,6 +136,7 @@ impl Ticket {
             replies: RefCell::default(),
             waker: Cell::default(),
             server_info: RefCell::default(),
+            batch: OnceCell::new(),
             tracked: Cell::default(),
         })
     }
@@ -103,11 +149,17 @@ impl Ticket {
 
     /// The client ended the call.
     pub fn answer(&self, message: Utf8Bytes, outcome: Outcome) {
-        if self.is_open() {
-            self.enter(State::Answered);
-            self.notes.borrow_mut().finish(self.level.get());
-            self.tell(Reply::Outcome { message, outcome });
+        if !self.is_open() {
+            return;
         }
+        if self.batch.get().is_some_and(|batch| !batch.take(message.len())) {
+            let what = "the answers of a batch wait for their agent";
+            log::bound("--max-stream-bytes", what, &[("client", &self.client_id)]);
+            return self.end(Reply::Trouble(Trouble::BadReply));
+        }
+        self.enter(State::Answered);
+        self.notes.borrow_mut().finish(self.level.get());
+        self.tell(Reply::Outcome { message, outcome });
     }
 
     /// The client sent a notification for the running call.
@@ -134,6 +186,12 @@ impl Ticket {
         let length = params.text().len();
         let (before, after) = self.call.around_params(&self.id().to_string(), length)?;
         Some(Outgoing::Call { before, params, after })
+    }
+
+    /// Shares the room for answers with other calls.
+    pub fn join_batch(&self, batch: Rc<Batch>) {
+        // A call is in one batch, and joins it before it goes anywhere.
+        self.batch.get_or_init(|| batch);
     }
 
     // The registry's side.

@@ -6,12 +6,14 @@
 use async_tungstenite::tungstenite::handshake::derive_accept_key;
 use clientmcp_proto::answer::Response;
 use clientmcp_proto::channel::{BEARER_PREFIX, SUBPROTOCOL};
+use clientmcp_proto::client_id::ClientId;
 use clientmcp_proto::fault::Close;
 use clientmcp_proto::http1::BodyKind;
 use clientmcp_proto::token::Claims;
-use data_encoding::BASE64;
+use clientmcp_proto::{json, limits};
+use data_encoding::{BASE64, BASE64URL_NOPAD};
 
-use crate::admission;
+use crate::admission::{self, Crowd};
 use crate::connection;
 use crate::head::Head;
 use crate::http::bearer;
@@ -23,14 +25,13 @@ use crate::socket::Socket;
 /// What the token said: join as this client, or go for this reason.
 pub type Verdict = Result<Claims, Close>;
 
-/// Judges a request for `/connect`; on success returns the answer that completes the handshake.
-/// `crowded`: the address it comes from has too many connections.
+/// Judges a request for `/connect`, but not its token; on success returns the answer that completes the
+/// handshake, and the token or why it is not looked at.
 pub fn judge(
     shared: &Shared,
     head: &Head,
-    id: Option<&str>,
-    crowded: bool,
-) -> Result<(String, Verdict), Response> {
+    crowd: Option<Crowd>,
+) -> Result<(String, Result<String, Close>), Response> {
     if head.method() != "GET" {
         return Err(Response::text(405, "A client connects by GET.").with("Allow", "GET"));
     }
@@ -72,22 +73,31 @@ pub fn judge(
          Sec-WebSocket-Accept: {}\r\nSec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\r\n",
         derive_accept_key(key.as_bytes())
     );
-    let token = offered.find_map(|protocol| protocol.strip_prefix(BEARER_PREFIX));
-    let token = token.or_else(|| bearer(head));
-    if crowded {
-        shared.metrics.refusal(Refusal::Address);
-        let close = Close::Limit("too many connections from this address; come back later");
-        return Ok((accept, Err(close)));
+    if let Some(crowd) = crowd {
+        return Ok((accept, Err(crowd.close())));
     }
-    Ok((accept, verdict(shared, token, id)))
-}
-
-fn verdict(shared: &Shared, token: Option<&str>, id: Option<&str>) -> Verdict {
-    let Some(token) = token else {
+    let token = offered.find_map(|protocol| protocol.strip_prefix(BEARER_PREFIX));
+    let token = token.or_else(|| bearer(head)).map(str::to_owned).ok_or_else(|| {
         shared.metrics.refusal(Refusal::Token);
         let what = "no token: offer the subprotocol clientmcp.bearer.<token>";
-        return Err(Close::BadToken(what.to_owned()));
-    };
+        Close::BadToken(what.to_owned())
+    });
+    Ok((accept, token))
+}
+
+/// The client ID that a token claims to be for. Nothing says that it is true.
+pub fn claimed(token: &str) -> Option<ClientId> {
+    if token.len() > limits::TOKEN_CHARS_MAX {
+        return None;
+    }
+    let claims = BASE64URL_NOPAD.decode(token.split('.').nth(1)?.as_bytes()).ok()?;
+    let claims = json::members(std::str::from_utf8(&claims).ok()?).ok()?;
+    let (_, raw) = claims.iter().find(|(name, _)| name == "sub")?;
+    ClientId::parse(&json::string(raw)?).ok()
+}
+
+/// Whether this token lets its bearer connect, by a path with this client ID or none.
+pub fn verdict(shared: &Shared, token: &str, id: Option<&str>) -> Verdict {
     let claims = verify(shared, token)?;
     if id.is_some_and(|id| id != claims.client_id.as_str()) {
         shared.metrics.refusal(Refusal::Forbidden);

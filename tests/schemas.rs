@@ -17,7 +17,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use support::{
-    Agent, Answer, App, Bridge, Call, Era, Event, Events, MESSAGE_BYTES_MAX, MODERN, Reply,
+    Agent, Answer, App, Bridge, Call, Era, Event, Events, Http, MESSAGE_BYTES_MAX, MODERN, Reply,
     Request, SOON, token, unique,
 };
 
@@ -79,6 +79,7 @@ const FAULTS: &[(&str, i64)] = &[
     ("MediaType", -32600),
     ("TooManyStreams", -32600),
     ("TooManyConnections", -32600),
+    ("Overloaded", -32600),
     ("Draining", -32600),
 ];
 
@@ -572,6 +573,11 @@ fn limits(book: &mut Book, era: Era) {
     let answer = agent.ask("tools/list", json!({}));
     book.fault(era, "TooManyConnections", &answer);
     drop(running);
+
+    let full = Bridge::start(&["--max-connections", "1"]);
+    let _silent = Http::connect(full.addr);
+    let answer = Agent::new(&full, "nobody").speaking(era).ask("tools/list", json!({}));
+    book.fault(era, "Overloaded", &answer);
 }
 
 /// A bridge that stops while calls run, and what it says to others meanwhile.

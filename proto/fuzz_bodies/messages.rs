@@ -9,7 +9,7 @@ use clientmcp_proto::channel::{self, CallId, Channel, Outcome, Step, Tick, clien
 use clientmcp_proto::client_id::ClientId;
 use clientmcp_proto::fault::{Close, Fault, Trouble};
 use clientmcp_proto::json;
-use clientmcp_proto::limits::{CLOSE_REASON_BYTES_MAX, SESSION_ID_BYTES_MAX};
+use clientmcp_proto::limits::{CLOSE_REASON_BYTES_MAX, REGISTER_TIMEOUT, SESSION_ID_BYTES_MAX};
 use clientmcp_proto::mcp::{Era, Forwarded, LogLevel};
 use clientmcp_proto::mrtr::{self, Round};
 use clientmcp_proto::negotiate::{Accept, Origins, is_json};
@@ -51,8 +51,8 @@ pub fn channel(data: &[u8]) {
             (Some(b'@'), Some(ms)) => {
                 now = Instant(now.0 + ms);
                 let wall = UnixSeconds(now.0 / 1000);
-                let due = channel.deadline(now, wall) <= now;
-                match channel.tick(now, wall) {
+                let due = channel.deadline(now, wall, REGISTER_TIMEOUT) <= now;
+                match channel.tick(now, wall, REGISTER_TIMEOUT) {
                     Some(Tick::Close(close)) => return closes(&close),
                     Some(Tick::Ping) => {}
                     None => assert!(!due || now.0 < 1000, "a deadline at which nothing is due"),
@@ -288,7 +288,7 @@ fn decided(
             drop(question.memory());
         }
         Decision::Call(call) => {
-            let params = call.params.of(body);
+            let params = call.params_of(body);
             for view in views {
                 if let Err(fault) = call.judge(*view, body) {
                     responds(&Response::fault(call.era, Some(&call.id), &fault));
@@ -297,7 +297,8 @@ fn decided(
                 let trouble = Trouble::NotConnected;
                 assert_json(&answer::trouble(call.era, &call.id, call.method, trouble, &info));
             }
-            if let Some(message) = call.message("c7", params) {
+            if let Some((before, after)) = call.around_params("c7", params.len()) {
+                let message = [&*before, params, &*after].concat();
                 assert_json(&message);
                 let Some(client::Message::Call { id, method, params: sent, .. }) =
                     client::read(&message)
@@ -305,7 +306,7 @@ fn decided(
                     panic!("no client can read {message}");
                 };
                 assert_eq!((&*id, &*method), ("c7", call.method.name()));
-                assert_eq!(sent, if params.is_empty() { "{}" } else { params });
+                assert_eq!(sent, params);
             }
             assert!(!call.request_key().is_empty());
         }

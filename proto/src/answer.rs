@@ -77,7 +77,9 @@ impl Response {
                 "WWW-Authenticate",
                 r#"Bearer error="insufficient_scope", error_description="the scope `agent` is needed", scope="agent""#,
             ),
-            Fault::TooManyStreams(_) | Fault::TooManyConnections => response.with("Retry-After", "5"),
+            Fault::TooManyStreams(_) | Fault::TooManyConnections | Fault::Overloaded => {
+                response.with("Retry-After", "5")
+            }
             Fault::Draining => response.with("Retry-After", "2"),
             _ => response,
         }

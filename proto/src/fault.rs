@@ -49,6 +49,8 @@ pub enum Fault {
     TooManyStreams(usize),
     /// Too many connections from this address.
     TooManyConnections,
+    /// Too many connections in all.
+    Overloaded,
     /// The bridge is stopping and takes no new work.
     Draining,
     /// What became of a call of a method whose result has no `isError`.
@@ -86,7 +88,7 @@ impl Fault {
             Fault::TooLarge(_) => 413,
             Fault::MediaType(_) => 415,
             Fault::TooManyStreams(_) | Fault::TooManyConnections => 429,
-            Fault::Draining => 503,
+            Fault::Draining | Fault::Overloaded => 503,
             _ => 200,
         }
     }
@@ -148,6 +150,9 @@ impl fmt::Display for Fault {
                 write!(f, "Too many open notification streams for this client (at most {max})")
             }
             Fault::TooManyConnections => f.write_str("Too many connections from this address"),
+            Fault::Overloaded => {
+                f.write_str("The bridge has too many connections; try again later")
+            }
             Fault::Draining => f.write_str("The bridge is stopping; try again later"),
             Fault::Failed(trouble) => trouble.fmt(f),
         }

@@ -106,6 +106,35 @@ pub const HEADERS_CEILING: usize = 128;
 /// that much before it has shown a token.
 pub const HEAD_BYTES_CEILING: usize = 1 << 20;
 
+/// Most connections at once, clients, agents and strangers together, by default. Above it: HTTP 503, or
+/// close 4429, before any token is looked at. 200,000: every client of the default above, and an agent
+/// for each.
+pub const CONNECTIONS_MAX: usize = 200_000;
+
+/// Connections beyond a limit that are told so at once; still more are closed without a word.
+/// 256: a round trip each, so thousands a second learn why, and never more than these hold a file.
+pub const TURNED_AWAY_MAX: usize = 256;
+
+/// Time for a request of a connection beyond a limit to arrive. After it: closed without a word.
+pub const TURNED_AWAY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Files kept for listeners, signals and connections that are told of a limit, when the file limit
+/// bounds the connections; at most a quarter of that limit.
+pub const FILES_OWN: u64 = 64;
+
+/// Most connections of one client ID in a minute, by default: so many at once, and then one each
+/// sixtieth of it. Above it: close 4429. 60: a page that reloads each second; the waits of our clients,
+/// which double up to 30 s, come to a dozen.
+pub const CONNECTS_PER_MINUTE_MAX: usize = 60;
+
+/// Most registers of one connection in a minute, by default, counted in the same way. Above it the
+/// bridge reads nothing from this client until the next is due. 120: a developer's every save, or a
+/// hundred tools announced one by one; two a second of 1 MiB each cost a hundredth of a processor.
+pub const REGISTERS_PER_MINUTE_MAX: usize = 120;
+
+/// Largest rate a flag may ask for, in a minute: a hundred a second, as good as none at all.
+pub const PER_MINUTE_CEILING: usize = 6_000;
+
 /// Most clients at once, by default. Above it: close 4429. 100,000: near 200 MB at 2 KB each.
 pub const CLIENTS_MAX: usize = 100_000;
 
@@ -121,6 +150,10 @@ pub const CALLS_PER_CLIENT_MAX: usize = 256;
 /// 8 MiB: two messages of the largest size, so that one being written does not refuse the next.
 pub const QUEUED_BYTES_PER_CLIENT_MAX: usize = 8 << 20;
 
+/// Most bytes that wait for the reader of one agent's stream, by default. Above it: a notification
+/// stream ends, an answer of a batch becomes an error. 8 MiB: two messages of the largest size.
+pub const QUEUED_BYTES_PER_STREAM_MAX: usize = 8 << 20;
+
 /// Most open GET and listen streams of one client ID, by default. Above it: HTTP 429.
 /// 64: one or two for each agent that shares the client.
 pub const STREAMS_PER_CLIENT_MAX: usize = 64;
@@ -128,6 +161,10 @@ pub const STREAMS_PER_CLIENT_MAX: usize = 64;
 /// Time for a whole request head to arrive, by default. After it: HTTP 408 and close. Without it,
 /// slow heads hold connections for nothing.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time for a connection to show a good token, by default, however many other requests it makes. After
+/// it: closed. 60 s: far longer than an agent needs, so only a stranger is met by it.
+pub const TOKEN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time without a byte of progress in a body or a response, by default. After it: close.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -152,7 +189,7 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// and no sum of it with a clock reading can overflow.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// How long a new connection may take to register. After it: close 4408.
+/// How long a new connection may take to register, by default. After it: close 4408.
 pub const REGISTER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often a client with nothing else to say is asked to send `ping` (`pingIntervalMs`).
@@ -214,4 +251,5 @@ const _: () = assert!(BODY_BYTES_MAX <= MESSAGE_BYTES_MAX, "a body must be able 
 const _: () = assert!(REGISTER_BYTES_MAX <= MESSAGE_BYTES_MAX, "a register is a message");
 const _: () =
     assert!(TOKEN_CHARS_MAX < HEAD_BYTES_MAX, "a token must fit the head that carries it");
+const _: () = assert!(CONNECTIONS_MAX > CLIENTS_MAX, "who is no client must find room too");
 const _: () = assert!(HEADERS_MAX <= HEADERS_CEILING, "the default is one the flag takes");

@@ -54,6 +54,7 @@ examples! { faults: Fault;
     Fault::MediaType(_) => Fault::MediaType("{media type}".into());
     Fault::TooManyStreams(_) => Fault::TooManyStreams(NUMBER as usize);
     Fault::TooManyConnections => Fault::TooManyConnections;
+    Fault::Overloaded => Fault::Overloaded;
     Fault::Draining => Fault::Draining;
     Fault::Failed(_) => Fault::Failed(Trouble::QueueFull);
 }
@@ -186,7 +187,7 @@ fn every_line_has_a_name_and_words_of_its_own() {
         (rows.len(), sorted.len())
     };
     // `Unauthorized` has two lines, without and with a token.
-    assert_eq!(names(faults().into_iter().map(|(name, _)| name).collect()), (21, 20));
+    assert_eq!(names(faults().into_iter().map(|(name, _)| name).collect()), (22, 21));
     assert_eq!(names(troubles().into_iter().map(|(name, _)| name).collect()), (13, 13));
     assert_eq!(names(closes().into_iter().map(|(name, _)| name).collect()), (11, 11));
     for (name, example) in closes() {

@@ -38,7 +38,14 @@ fn the_defaults_are_those_of_the_contract() {
         allow_origins: vec![],
         trusted_proxies: vec![],
         clients_max: 100_000,
+        connections_max: 200_000,
         connections_per_ip_max: None,
+        connects_per_minute_max: 60,
+        registers_per_minute_max: 120,
+        token_timeout: second(60),
+        register_timeout: second(10),
+        body_bytes_max: 4_194_304,
+        queued_bytes_per_stream_max: 8_388_608,
         head_bytes_max: 16_384,
         headers_max: 100,
         head_timeout: second(10),
@@ -60,7 +67,7 @@ fn the_defaults_are_those_of_the_contract() {
 }
 
 /// Each flag with two values that differ from each other and from the default.
-const EACH: [(&str, &str, &str); 26] = [
+const EACH: [(&str, &str, &str); 33] = [
     ("--listen", "127.0.0.1:1", "127.0.0.1:2"),
     ("--metrics", "127.0.0.1:1", "127.0.0.1:2"),
     ("--base-path", "/a", "/b"),
@@ -70,7 +77,14 @@ const EACH: [(&str, &str, &str); 26] = [
     ("--allow-origin", "https://a.example", "https://b.example"),
     ("--trusted-proxy", "10.0.0.1", "10.0.0.2"),
     ("--max-clients", "1", "2"),
+    ("--max-connections", "1", "2"),
     ("--max-connections-per-ip", "1", "2"),
+    ("--max-connects-per-minute", "1", "2"),
+    ("--max-registers-per-minute", "1", "2"),
+    ("--token-timeout", "1", "2"),
+    ("--register-timeout", "1", "2"),
+    ("--max-body-bytes", "1000", "2000"),
+    ("--max-stream-bytes", "1000", "2000"),
     ("--max-header-bytes", "1000", "2000"),
     ("--max-headers", "1", "2"),
     ("--head-timeout", "1", "2"),
@@ -121,6 +135,62 @@ fn the_table_above_misses_no_flag() {
     }
     for (flag, ..) in EACH {
         assert!(in_help.contains(&&flag[2..]), "{flag} is not in the help");
+    }
+}
+
+/// Flags that bound nothing.
+const NO_BOUNDS: [&str; 10] = [
+    "--listen",
+    "--metrics",
+    "--base-path",
+    "--secret-file",
+    "--revoked-file",
+    "--audience",
+    "--allow-origin",
+    "--trusted-proxy",
+    "--log-format",
+    "--log-level",
+];
+
+/// The bounds that a paper's tables document, each with its default, from the column of this number.
+fn documented(paper: &str, from: &str, to: &str, column: usize) -> Vec<(String, String)> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(paper);
+    let text = std::fs::read_to_string(path).expect(paper);
+    let (_, rest) = text.split_once(from).expect(from);
+    let chapter = rest.split_once(to).map_or(rest, |(chapter, _)| chapter);
+    let rows = chapter.lines().filter_map(|line| line.strip_prefix("| `--"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        let flag = cells[0].split([' ', '`']).next().expect("split gives one");
+        (format!("--{flag}"), cells[column].replace(',', ""))
+    })
+    .collect()
+}
+
+#[test]
+fn the_papers_know_every_bound_and_a_documented_default_changes_nothing() {
+    let bounds = || EACH.iter().map(|(flag, ..)| *flag).filter(|flag| !NO_BOUNDS.contains(flag));
+    assert_eq!(bounds().count(), EACH.len() - NO_BOUNDS.len());
+    for (paper, from, to, column) in [
+        ("docs/limits.md", "# Limits", "## Which to change", 1),
+        ("SPEC.md", "### 9.2", "### 9.3", 1),
+        ("README.md", "## Configuration", "The other commands", 2),
+    ] {
+        let rows = documented(paper, from, to, column);
+        for flag in bounds() {
+            let mut of_flag = rows.iter().filter(|(known, _)| known == flag);
+            let (Some((_, default)), None) = (of_flag.next(), of_flag.next()) else {
+                panic!("{paper}: one row for {flag}, in {rows:?}");
+            };
+            match default.as_str() {
+                "none" => assert_eq!(flag, "--max-connections-per-ip", "{paper}"),
+                _ => assert_eq!(config(&[flag, default], &[]), config(&[], &[]), "{paper}: {flag}"),
+            }
+        }
+        for (flag, _) in rows {
+            let known = EACH.iter().any(|(known, ..)| *known == flag) || flag == "--dev";
+            assert!(known, "{paper}: there is no {flag}");
+        }
     }
 }
 
@@ -258,7 +328,13 @@ fn durations_are_seconds_with_fractions() {
 
 #[test]
 fn a_timeout_that_would_refuse_everything_is_refused() {
-    for flag in ["--head-timeout", "--body-timeout", "--call-timeout"] {
+    for flag in [
+        "--head-timeout",
+        "--token-timeout",
+        "--register-timeout",
+        "--body-timeout",
+        "--call-timeout",
+    ] {
         assert!(refusal(&[flag, "0"], &[]).contains("from 0.001 to 315360000"), "{flag}");
         assert!(refusal(&[flag, "0.0009"], &[]).contains("0.0009"), "{flag}");
         assert!(config(&[flag, "0.001"], &[]).is_ok(), "{flag}");
@@ -305,6 +381,9 @@ fn each_bound_holds_at_its_edges() {
         ("--max-headers", "0", "1", "128", "129"),
         ("--max-header-bytes", "255", "256", "1048576", "1048577"),
         ("--max-register-bytes", "0", "1", "4MiB", "4194305"),
+        ("--max-body-bytes", "0", "1", "4MiB", "4194305"),
+        ("--max-connects-per-minute", "0", "1", "6000", "6001"),
+        ("--max-registers-per-minute", "0", "1", "6000", "6001"),
     ] {
         for text in [refused, above] {
             assert!(refusal(&[flag, text], &[]).starts_with(flag), "{flag} {text}");
@@ -313,7 +392,14 @@ fn each_bound_holds_at_its_edges() {
             assert!(config(&[flag, text], &[]).is_ok(), "{flag} {text}");
         }
     }
-    for flag in ["--max-clients", "--max-connections-per-ip", "--max-definitions", "--max-calls"] {
+    for flag in [
+        "--max-clients",
+        "--max-connections",
+        "--max-connections-per-ip",
+        "--max-definitions",
+        "--max-calls",
+        "--max-stream-bytes",
+    ] {
         assert!(refusal(&[flag, "0"], &[]).contains("from 1"), "{flag}");
     }
     assert_eq!(config(&["--max-streams", "0"], &[]).map(|c| c.streams_per_client_max), Ok(0));
@@ -426,28 +512,34 @@ fn the_life_of_a_token_has_a_unit() {
 }
 
 #[test]
-fn clients_fit_the_file_limit_with_room_for_agents() {
-    for (wanted, files, fitting) in [
-        (100_000, None, 100_000),
-        (100_000, Some(1 << 20), 100_000),
-        (100_000, Some(100_256), 100_000),
-        (100_000, Some(100_255), 99_999),
-        (100_000, Some(20_000), 19_744),
-        (10, Some(1024), 10),
-        (100_000, Some(256), 128),
-        (100_000, Some(0), 1),
+fn connections_fit_the_file_limit_and_clients_leave_room_for_agents() {
+    for (wanted, files, kept, fits) in [
+        (100_000, 1 << 20, 256, 100_000),
+        (100_000, 100_256, 256, 100_000),
+        (100_000, 100_255, 256, 99_999),
+        (100_000, 20_000, 256, 19_744),
+        (10, 1024, 256, 10),
+        (100_000, 256, 128, 128),
+        (100_000, 0, 0, 1),
     ] {
-        assert_eq!(clients_fitting(wanted, files), fitting, "{wanted} {files:?}");
+        assert_eq!(fitting(wanted, files, kept), fits, "{wanted} {files:?}");
     }
 }
 
 #[test]
 fn the_file_limit_is_raised_to_the_hard_one() {
-    let mut config = config(&["--max-clients", "18446744073709551615"], &[]).expect("a number");
+    let most = ["--max-clients", "18446744073709551615", "--max-connections"];
+    let mut config = config(&[&most[..], &[most[1]]].concat(), &[]).expect("two numbers");
     config.fit_to_file_limit();
     let limit = getrlimit(Resource::Nofile);
     assert_eq!(limit.current, limit.maximum);
-    assert_eq!(config.clients_max, clients_fitting(usize::MAX, limit.maximum));
+    let files = limit.maximum.unwrap_or(u64::MAX);
+    let room = |kept| usize::try_from(files - kept).expect("this machine has 64 bits");
+    if limit.maximum.is_some() {
+        assert_eq!(config.clients_max, room(256.min(files / 2)));
+        assert_eq!(config.connections_max, room(64.min(files / 4)));
+    }
+    assert!(config.clients_max <= config.connections_max);
 }
 
 #[test]

@@ -55,3 +55,72 @@ impl Partial {
         (String::from_utf8(self.bytes).map(Utf8Bytes::from), behind)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clientmcp_proto::frames::plain_text;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    /// A frame with this text, masked.
+    fn frame(text: &str) -> Vec<u8> {
+        let mask = [7, 0, 200, 33];
+        let mut bytes = vec![0x81];
+        match text.len() {
+            length @ 0..126 => bytes.push(0x80 | length as u8),
+            length => {
+                bytes.push(0x80 | 127);
+                bytes.extend((length as u64).to_be_bytes());
+            }
+        }
+        bytes.extend(mask);
+        let start = bytes.len();
+        bytes.extend(text.as_bytes());
+        unmask(&mut bytes[start..], mask, 0);
+        bytes
+    }
+
+    #[test]
+    fn a_message_is_the_same_wherever_it_is_cut() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let mut theirs = TcpStream::connect(address).expect("a connection");
+        let ours = Async::new(listener.accept().expect("its other end").0).expect("a socket");
+        for length in [0, 1, 100, 70_000, STEP, STEP + 1, 1_000_003] {
+            let text: String = ('a'..='z').cycle().take(length).collect();
+            let bytes = frame(&text);
+            let found = plain_text(&bytes).expect("a plain text");
+            let payload = &bytes[found.header_bytes..];
+            for here in [0, 1, 2, 3, length / 2, length.saturating_sub(1), length] {
+                let here = here.min(length);
+                let (mut partial, behind) = Partial::begin(found, &payload[..here]);
+                assert!(behind.is_empty());
+                theirs.write_all(&payload[here..]).expect("written");
+                while !partial.is_done() {
+                    match partial.read(&ours) {
+                        (Some(Input::Some(count)), room) => assert!(count <= room),
+                        (None, _) => std::thread::yield_now(),
+                        (other, _) => panic!("{other:?}"),
+                    }
+                }
+                let (read, behind) = partial.finish();
+                assert_eq!(read.expect("UTF-8").as_str(), text, "{length} cut at {here}");
+                assert!(behind.is_empty());
+            }
+            let and_more = [payload, b"more"].concat();
+            let (partial, behind) = Partial::begin(found, &and_more);
+            assert!(partial.is_done() && behind == b"more", "{length}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_utf_8_is_no_message() {
+        let mut bytes = frame("ab");
+        let last = bytes.len() - 1;
+        bytes[last] ^= 0x80;
+        let found = plain_text(&bytes).expect("a plain text");
+        let (partial, _) = Partial::begin(found, &bytes[found.header_bytes..]);
+        assert!(partial.finish().0.is_err());
+    }
+}

@@ -124,3 +124,55 @@ async fn response_head(answer: Answer<'_>) -> io::Result<Vec<u8>> {
         head.resize(head.len() * 2, 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Flags};
+    use crate::revoked::Revoked;
+    use clientmcp_proto::time::Instant;
+    use clientmcp_proto::token::Secrets;
+    use std::rc::Rc;
+
+    const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn a_remembered_head_is_the_one_that_the_encoder_writes() {
+        let env = |name: &str| (name == "CLIENTMCP_SECRET").then(|| SECRET.to_owned());
+        let config = Config::from_parts(Flags::default(), &env).expect("a configuration");
+        let secrets = Secrets::parse(SECRET).expect("a secret");
+        let shared = Shared::new(config, secrets, Revoked::default(), &Rc::default());
+        let plain = [("Vary", Cow::Borrowed("Origin"))];
+        let more =
+            [("Vary", Cow::Borrowed("Origin")), ("X", Cow::Owned("content-length: 7".into()))];
+        let mut remembered = 0;
+        for second in [1, 2] {
+            shared.pretend.set(Some(Instant(second * 1_000)));
+            for _ in 0..2 {
+                for headers in [&plain[..], &more[..], &[]] {
+                    for status in [200, 202, 404] {
+                        for length in [Some(0), Some(7), Some(1_000_000), None] {
+                            let content_type = length.map(|_| "application/json");
+                            let answer = Answer { status, headers, content_type, length };
+                            remembered +=
+                                u32::from(shared.answers.find(shared.wall(), answer).is_some());
+                            let head = shared.answers.head(&shared, answer);
+                            let head = smol::block_on(head).expect("a head");
+                            let fresh = smol::block_on(response_head(answer)).expect("a head");
+                            assert_eq!(without_date(&head), without_date(&fresh));
+                        }
+                    }
+                }
+            }
+        }
+        assert!(remembered > 40, "{remembered} of 144");
+        assert!(shared.answers.0.borrow().len() <= ANSWERS);
+    }
+
+    /// async-h1 looks at the clock itself.
+    fn without_date(head: &[u8]) -> Vec<String> {
+        let head = String::from_utf8(head.to_vec()).expect("ASCII");
+        let lines = head.split("\r\n").filter(|line| !line.starts_with("date: "));
+        lines.map(str::to_owned).collect()
+    }
+}

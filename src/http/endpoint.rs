@@ -15,6 +15,7 @@ use clientmcp_proto::mcp::Era;
 use clientmcp_proto::negotiate::{Accept, is_json};
 use clientmcp_proto::route::Route;
 use clientmcp_proto::sse;
+use clientmcp_proto::time::Instant;
 use clientmcp_proto::token::Claims;
 
 use super::response::{Exchange, headers_of};
@@ -46,6 +47,7 @@ impl Connection {
             Ok(claims) => claims,
             Err(fault) => return self.refuse(exchange, &fault).await,
         };
+        self.stranger_until = Instant(u64::MAX);
         let accept = head.accept();
         match head.method() {
             "POST" => {}
@@ -121,9 +123,8 @@ impl Connection {
             shared.metrics.refusal(Refusal::Origin);
             return Err(Fault::ForbiddenOrigin);
         }
-        if exchange.crowded {
-            shared.metrics.refusal(Refusal::Address);
-            return Err(Fault::TooManyConnections);
+        if let Some(crowd) = exchange.crowded {
+            return Err(crowd.fault());
         }
         // A POST may belong to a call that still runs; it is looked at first.
         if shared.draining.get() && head.method() != "POST" {
@@ -160,10 +161,11 @@ impl Connection {
         head: &Head,
         exchange: &mut Exchange,
     ) -> Result<Rc<String>, Next> {
-        let mut decoder = match BodyDecoder::new(head.frame.body, limits::BODY_BYTES_MAX) {
-            Ok(decoder) => decoder,
-            Err(_) => return Err(self.refuse_body(exchange, 413, "").await),
-        };
+        let mut decoder =
+            match BodyDecoder::new(head.frame.body, self.shared().config.body_bytes_max) {
+                Ok(decoder) => decoder,
+                Err(_) => return Err(self.refuse_body(exchange, 413, "").await),
+            };
         exchange.unread = None;
         exchange.close_unread = false;
         if head.frame.expects_continue && self.buffer.is_empty() {
@@ -198,6 +200,8 @@ impl Connection {
                 Input::End => return Err(Next::Drop),
                 Input::Late => {
                     self.shared().metrics.refusal(Refusal::Slow);
+                    let what = "a request body did not arrive in time";
+                    log::bound("--body-timeout", what, &[("peer", &self.peer)]);
                     let what = "The request body did not arrive in time.";
                     return Err(self.refuse_body(exchange, 408, what).await);
                 }
@@ -232,7 +236,9 @@ impl Connection {
         exchange.unread = None;
         if status == 413 {
             self.shared().metrics.refusal(Refusal::TooLarge);
-            let fault = Fault::TooLarge(limits::BODY_BYTES_MAX);
+            let max = self.shared().config.body_bytes_max;
+            log::bound("--max-body-bytes", "a request body is too large", &[("peer", &self.peer)]);
+            let fault = Fault::TooLarge(max);
             return self.respond(exchange, &Response::fault(Era::Legacy, None, &fault)).await;
         }
         self.shared().metrics.refusal(Refusal::Http);

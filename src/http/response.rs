@@ -10,6 +10,7 @@ use clientmcp_proto::http1::{self, BodyDecoder, BodyKind};
 use clientmcp_proto::sse;
 
 use super::{Connection, Next};
+use crate::admission::Crowd;
 use crate::head::answers::Answer;
 use crate::http_body::Framing;
 use crate::socket::Input;
@@ -173,8 +174,8 @@ pub struct Exchange {
     pub(super) unread: Option<BodyDecoder>,
     /// The body cannot be skipped: leaving it unread costs the connection.
     pub(super) close_unread: bool,
-    /// The address it comes from has too many connections.
-    pub(super) crowded: bool,
+    /// There are too many connections for it to be served.
+    pub(super) crowded: Option<Crowd>,
 }
 
 impl Exchange {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use clientmcp_proto::channel::client::{self, Message};
 use clientmcp_proto::channel::{CallId, PING, Tick};
 use clientmcp_proto::fault::Close;
-use clientmcp_proto::json;
 use clientmcp_proto::time::{Instant, UnixSeconds};
 use clientmcp_proto::token::Claims;
+use clientmcp_proto::{json, limits};
 
 use super::{Check, Flag, Planted, Scene};
 use crate::conversation::Conversation;
@@ -125,7 +125,7 @@ impl Peer {
             && !conversation.is_joining()
             && self.wire.front().is_some_and(|(at, _)| *at <= now);
         let wall = scene.shared.wall();
-        let due = conversation.channel.deadline(now, wall) <= now
+        let due = conversation.channel.deadline(now, wall, limits::REGISTER_TIMEOUT) <= now
             || self.reads_at.take_if(|at| *at <= now).is_some();
         if !readable && !due && !self.flag.is_up() {
             return Ok(false);
@@ -175,7 +175,7 @@ impl Peer {
             }
         }
         let (now, wall) = (scene.now(), scene.shared.wall());
-        match conversation.channel.tick(now, wall) {
+        match conversation.channel.tick(now, wall, limits::REGISTER_TIMEOUT) {
             Some(Tick::Close(_)) => ended = true,
             // A browser answers it, if it is there.
             Some(Tick::Ping) if !self.silent && !scene.random.one_in(4) => {

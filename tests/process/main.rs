@@ -11,4 +11,5 @@ mod closes;
 mod http1;
 mod origins;
 mod pipelining;
+mod remembered;
 mod timeouts;

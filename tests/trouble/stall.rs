@@ -145,7 +145,7 @@ fn an_agent_that_reads_slowly_gets_everything() {
 
 #[test]
 fn a_client_that_registers_on_and_on_without_reading_is_dropped_and_costs_little() {
-    let bridge = Bridge::start(&["--body-timeout", "1.5"]);
+    let bridge = Bridge::start(&["--body-timeout", "1.5", "--max-registers-per-minute", "6000"]);
     let desk = Desk::on(&bridge);
     let mut raw = RawClient::connect(&bridge, &desk.id);
     // 2 KB each, with an answer of more than 30 KB.
@@ -176,7 +176,7 @@ fn a_client_that_registers_on_and_on_without_reading_is_dropped_and_costs_little
 
 #[test]
 fn an_agent_that_takes_nothing_of_its_answer_is_dropped_after_the_body_timeout() {
-    let bridge = Bridge::start(&["--body-timeout", "1"]);
+    let bridge = Bridge::start(&["--body-timeout", "1", "--max-stream-bytes", "32MiB"]);
     let desk = Desk::on(&bridge);
     let mut client = desk.client(&register(&[ADD]));
     let result = format!(r#"{{"x":"{}"}}"#, "z".repeat((4 << 20) - 1000));

@@ -206,7 +206,8 @@ fn decided_here(fault: &Fault) -> bool {
         | Fault::MediaType(_)
         | Fault::TooManyStreams(_)
         | Fault::TooManyConnections
-        | Fault::Draining => false,
+        | Fault::Draining
+        | Fault::Overloaded => false,
     }
 }
 

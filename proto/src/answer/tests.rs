@@ -276,6 +276,7 @@ fn a_refusal_of_http_names_no_request_and_its_status_brings_its_headers() {
         ),
         (Fault::TooManyStreams(1), true, vec![("Retry-After", "5")]),
         (Fault::TooManyConnections, true, vec![("Retry-After", "5")]),
+        (Fault::Overloaded, true, vec![("Retry-After", "5")]),
         (Fault::Draining, true, vec![("Retry-After", "2")]),
     ];
     for (fault, has_id, headers) in rows {

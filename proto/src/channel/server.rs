@@ -6,11 +6,12 @@
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
+use core::time::Duration;
 
 use super::CallId;
 use crate::fault::Close;
 use crate::json;
-use crate::limits::{PING_AFTER, REGISTER_TIMEOUT, SILENT_AFTER};
+use crate::limits::{PING_AFTER, SILENT_AFTER};
 use crate::reply::{self, ErrorShape, Message, Shape};
 use crate::span::Span;
 use crate::time::{Instant, UnixSeconds};
@@ -21,6 +22,9 @@ pub struct Channel<R> {
     registered: bool,
     /// Whether a WebSocket ping was sent since the client was last heard.
     pinged: bool,
+    /// How many registers more the rate allows, as the one number of a leaky bucket: when it will be
+    /// empty, in milliseconds since `opened`. 49 days fit; later there is no rate.
+    registers_until: u32,
     opened: Instant,
     heard: Instant,
     token_ends: UnixSeconds,
@@ -88,6 +92,7 @@ impl<R> Channel<R> {
         Channel {
             registered: false,
             pinged: false,
+            registers_until: 0,
             opened: now,
             heard: now,
             token_ends,
@@ -141,6 +146,23 @@ impl<R> Channel<R> {
         }
     }
 
+    /// Counts a register that was accepted. Then look at [`rests_until`](Channel::rests_until).
+    pub fn count_register(&mut self, now: Instant, per_minute: usize) {
+        let since = u32::try_from(now.since(self.opened).as_millis()).unwrap_or(u32::MAX);
+        let until = self.registers_until.max(since);
+        self.registers_until = until.saturating_add(each(per_minute));
+    }
+
+    /// Until when nothing more should be read from this client, because it has used up its registers of
+    /// a minute; not later than `now` when it may go on.
+    pub fn rests_until(&self, per_minute: usize) -> Instant {
+        let rest = self.registers_until.saturating_sub(MINUTE - each(per_minute));
+        match rest {
+            0 => Instant::default(),
+            _ => self.opened + Duration::from_millis(u64::from(rest)),
+        }
+    }
+
     /// The registry has taken the first register.
     pub fn joined(&mut self) {
         self.registered = true;
@@ -173,21 +195,27 @@ impl<R> Channel<R> {
     }
 
     /// When `tick` has something to do next; `now` and `wall` are read at the same moment.
-    pub fn deadline(&self, now: Instant, wall: UnixSeconds) -> Instant {
+    /// `register_timeout` is how long the first register may take.
+    pub fn deadline(&self, now: Instant, wall: UnixSeconds, register_timeout: Duration) -> Instant {
         let left = self.token_ends.0.saturating_sub(wall.0);
-        let token = now + core::time::Duration::from_secs(left);
+        let token = now + Duration::from_secs(left);
         let silence = self.heard + if self.pinged { SILENT_AFTER } else { PING_AFTER };
         let next = token.min(silence);
-        if self.registered { next } else { next.min(self.opened + REGISTER_TIMEOUT) }
+        if self.registered { next } else { next.min(self.opened + register_timeout) }
     }
 
     /// Looks at the clocks. To be called at the deadline, or at any time.
-    pub fn tick(&mut self, now: Instant, wall: UnixSeconds) -> Option<Tick> {
+    pub fn tick(
+        &mut self,
+        now: Instant,
+        wall: UnixSeconds,
+        register_timeout: Duration,
+    ) -> Option<Tick> {
         if wall >= self.token_ends {
             return Some(Tick::Close(Close::BadToken("token expired".into())));
         }
-        if !self.registered && now.since(self.opened) >= REGISTER_TIMEOUT {
-            return Some(Tick::Close(Close::NoRegister(REGISTER_TIMEOUT.as_secs())));
+        if !self.registered && now.since(self.opened) >= register_timeout {
+            return Some(Tick::Close(Close::NoRegister(register_timeout.as_secs())));
         }
         let silence = now.since(self.heard);
         if silence >= SILENT_AFTER {
@@ -199,6 +227,15 @@ impl<R> Channel<R> {
         }
         None
     }
+}
+
+/// In milliseconds, as rates are counted.
+const MINUTE: u32 = 60_000;
+
+/// The time of one register when so many may come in a minute.
+fn each(per_minute: usize) -> u32 {
+    let per_minute = u32::try_from(per_minute).unwrap_or(MINUTE);
+    MINUTE / per_minute.clamp(1, MINUTE)
 }
 
 fn uri(params: &str) -> Option<Cow<'_, str>> {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::*;
-use crate::limits::MESSAGE_BYTES_MAX;
+use crate::limits::{MESSAGE_BYTES_MAX, REGISTER_TIMEOUT};
 use crate::reply;
 use crate::time::{Instant, UnixSeconds};
 
@@ -66,7 +66,7 @@ impl Story {
     fn at(&mut self, ms: u64) -> String {
         assert!(ms >= self.ms, "time goes forwards");
         self.ms = ms;
-        match self.channel.tick(self.now(), self.wall()) {
+        match self.channel.tick(self.now(), self.wall(), REGISTER_TIMEOUT) {
             None => "nothing".into(),
             Some(Tick::Ping) => "ping".into(),
             Some(Tick::Close(close)) => format!("close {} {close}", close.code()),
@@ -75,7 +75,7 @@ impl Story {
 
     /// When the clock is to be looked at next, in milliseconds after the handshake.
     fn deadline(&self) -> u64 {
-        self.channel.deadline(self.now(), self.wall()).0 - 5_000
+        self.channel.deadline(self.now(), self.wall(), REGISTER_TIMEOUT).0 - 5_000
     }
 
     fn left(self) -> Vec<u32> {
@@ -175,7 +175,7 @@ fn the_deadline_of_a_token_is_its_end() {
     // One that never ends.
     let channel: Channel<u32> = Channel::new(Instant(0), UnixSeconds(u64::MAX));
     let wall = UnixSeconds(EPOCH);
-    assert_eq!(channel.deadline(Instant(0), wall), Instant(10_000));
+    assert_eq!(channel.deadline(Instant(0), wall, REGISTER_TIMEOUT), Instant(10_000));
 }
 
 #[test]
@@ -193,7 +193,11 @@ fn a_token_ends_a_minute_after_its_exp_and_not_a_second_later() {
     for (secs, ends) in [(29, false), (30, false), (89, false), (90, true)] {
         let now = Instant(secs * 1000);
         channel.heard(now);
-        assert_eq!(channel.tick(now, UnixSeconds(EPOCH + secs)).is_some(), ends, "{secs}");
+        assert_eq!(
+            channel.tick(now, UnixSeconds(EPOCH + secs), REGISTER_TIMEOUT).is_some(),
+            ends,
+            "{secs}"
+        );
     }
 }
 
@@ -540,4 +544,50 @@ fn the_times_are_those_of_the_contract() {
     assert_eq!((limits::PING_AFTER, limits::SILENT_AFTER), (seconds(45), seconds(90)));
     assert_eq!(limits::PING_INTERVAL, seconds(30));
     assert_eq!(limits::TOKEN_LEEWAY, seconds(60));
+}
+
+#[test]
+fn a_minutes_worth_of_registers_is_taken_at_once_and_then_one_at_a_time() {
+    for (per_minute, each) in [(1, 60_000), (7, 8_571), (120, 500), (6_000, 10)] {
+        let mut channel: Channel<u32> = Channel::new(Instant(5_000), UnixSeconds(EPOCH + 600));
+        let mut registers = |ms: u64| {
+            channel.count_register(Instant(5_000 + ms), per_minute);
+            channel.rests_until(per_minute).0.saturating_sub(5_000)
+        };
+        for number in 1..per_minute {
+            assert_eq!(registers(0), 0, "{per_minute}: register {number}");
+        }
+        let rest = registers(0);
+        assert!(rest.abs_diff(each) < 5, "{per_minute}: a rest of {rest} ms");
+        let next = registers(rest);
+        assert!(next.abs_diff(rest + each) < 5, "{per_minute}: until {next} ms");
+        // After a minute without one there is room for as many again.
+        let later = next + 60_000;
+        for number in 1..per_minute {
+            assert!(
+                registers(later) <= later,
+                "{per_minute}: register {number} of the next minute"
+            );
+        }
+        assert!(registers(later) > later, "{per_minute}: and no more");
+    }
+}
+
+#[test]
+fn a_connection_older_than_the_rate_can_count_is_not_held_back() {
+    let mut channel: Channel<u32> = Channel::new(Instant(0), UnixSeconds(u64::MAX));
+    let now = Instant(50 * 24 * 3_600_000);
+    for _ in 0..1_000 {
+        channel.count_register(now, 1);
+        assert!(channel.rests_until(1) <= now);
+    }
+}
+
+#[test]
+fn the_rate_of_registers_takes_no_room_of_its_own() {
+    // Two flags and the rate, three times and the running calls: an idle client is no larger for it.
+    assert_eq!(
+        size_of::<Channel<u64>>(),
+        8 + 3 * 8 + size_of::<alloc::collections::BTreeMap<CallId, u64>>()
+    );
 }

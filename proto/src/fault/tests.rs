@@ -59,6 +59,8 @@ table! { faults: Fault, (i32, u16, u16, &'static str);
         (-32600, 429, 429, "Too many open notification streams for this client (at most 8)");
     Fault::TooManyConnections => Fault::TooManyConnections,
         (-32600, 429, 429, "Too many connections from this address");
+    Fault::Overloaded => Fault::Overloaded,
+        (-32600, 503, 503, "The bridge has too many connections; try again later");
     Fault::Draining => Fault::Draining,
         (-32600, 503, 503, "The bridge is stopping; try again later");
     Fault::Failed(_) => Fault::Failed(Trouble::TimedOut(3)),

@@ -353,6 +353,37 @@ impl Head {
         (&buf[..end.start], &buf[end.end..self.bytes])
     }
 
+    /// The head at the start of `buf`, when that is this one once more, perhaps with another
+    /// `Content-Length`. `before` and `after` are what [`but_length`](Head::but_length) gave for this one.
+    /// `None` says nothing about `buf`: read it with a [`HeadReader`].
+    pub fn again(
+        &self,
+        (before, after): (&[u8], &[u8]),
+        buf: &[u8],
+        limits: &Limits,
+    ) -> Option<Head> {
+        let known = self.length.clone()?;
+        let rest = buf.strip_prefix(before)?;
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        rest[digits..].starts_with(after).then_some(())?;
+        let length = content_length(&rest[..digits]).ok()?;
+        // Whether a 100 is waited for depends on the length.
+        if self.expects_continue || self.body == BodyKind::Length(0) {
+            return None;
+        }
+        let moved = |at: usize| if at < known.end { at } else { at - known.len() + digits };
+        let range = |range: &Range<usize>| moved(range.start)..moved(range.end);
+        let bytes = moved(self.bytes);
+        (bytes <= limits.head_bytes_max).then(|| Head {
+            bytes,
+            host: self.host.as_ref().map(range),
+            body: BodyKind::Length(length),
+            fields: range(&self.fields),
+            length: Some(known.start..known.start + digits),
+            ..self.clone()
+        })
+    }
+
     /// Writes a head that `async_h1::server::decode` reads without surprises.
     ///
     /// It is HTTP/1.1 in ASCII, has one `Host` that makes a URL (`host.invalid` where the request has

@@ -710,3 +710,47 @@ fn chunk_heads_are_what_the_decoder_reads() {
     }
     assert_eq!(&*chunk_head(usize::MAX), format!("{:x}\r\n", usize::MAX).as_bytes());
 }
+
+#[test]
+fn a_head_that_comes_again_is_read_as_if_it_were_new() {
+    let limits = Limits { head_bytes_max: 300, headers_max: 20 };
+    let heads = [
+        ("POST /mcp HTTP/1.1\r\nHost: a:1\r\nContent-Length: ", "\r\nAccept: */*\r\n\r\n"),
+        ("\r\nPOST /mcp?x HTTP/1.1\r\nContent-length:", "\t\r\nHost: [::1]:80\r\nX: y\r\n\r\n"),
+        ("POST http://b/mcp HTTP/1.1\r\nHost: a\r\nContent-Length:   ", "\r\n\r\n"),
+        ("POST / HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: ", "\r\n\r\n"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: ", "\r\n\r\n"),
+    ];
+    let lengths = ["0", "1", "9", "10", "007", "65536", "18446744073709551615"];
+    let text = |head: (&str, &str), length: &str| format!("{}{length}{}", head.0, head.1);
+    let mut found = 0;
+    for one in heads {
+        for length in lengths {
+            let first = text(one, length);
+            let known = head(first.as_bytes(), &limits).expect("good").expect("whole");
+            let key = known.but_length(first.as_bytes());
+            assert_eq!(key, (one.0.as_bytes(), one.1.as_bytes()));
+            for other in heads {
+                for length in lengths {
+                    let second = text(other, length) + "{}POST /";
+                    let again = known.again(key, second.as_bytes(), &limits);
+                    if let Some(again) = again {
+                        let read = head(second.as_bytes(), &limits).expect("good").expect("whole");
+                        assert_eq!(again, read, "{first:?} {second:?}");
+                        found += 1;
+                    }
+                }
+            }
+            let cut = &first[..first.len() - 1];
+            assert_eq!(known.again(key, cut.as_bytes(), &limits), None, "not complete");
+            for wrong in ["", "+1", "-1", "1 1", "1,1", "0x1", "18446744073709551616"] {
+                let wrong = text(one, wrong);
+                assert_eq!(known.again(key, wrong.as_bytes(), &limits), None, "{wrong:?}");
+            }
+            let shorter = Limits { head_bytes_max: known.bytes - 1, ..limits };
+            assert_eq!(known.again(key, first.as_bytes(), &shorter), None, "too long");
+        }
+    }
+    // Of each head but the one with an expectation: after any length but zero, any.
+    assert_eq!(found, (heads.len() - 1) * (lengths.len() - 1) * lengths.len());
+}
