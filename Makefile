@@ -13,17 +13,24 @@ test: # runs all tests, after installing the agents that some of them drive
 	@sh tests/proxy/install.sh
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-8} cargo test --workspace --no-fail-fast
 
-lint: # checks the format, clippy's lints, the dependency rule and what proto promises
+lint: # checks the format, clippy's lints, the dependencies (deny.toml) and what proto promises
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	@sh .ci/promises
+	@sh .ci/dependencies lint
+
+advisories: # compares all dependencies with the RustSec database, where that can be fetched
+	@sh .ci/dependencies advisories
+
+sbom: # lists what is linked into the bridge, as CycloneDX, in target/sbom
+	@sh .ci/dependencies sbom
 
 static: # builds one static binary, and one that only serves, and runs both where there is nothing else
 	@sh bench/static $$(rustc -vV | sed -n 's/^host: //p') static
 
 RUNS ?= 5000000
 HISTORIES ?= 100000
-FUZZ = $(or $(TARGET),http1 json token headers channel offer agent mrtr notes)
+FUZZ = $(or $(TARGET),http1 json token headers channel offer agent mrtr notes upstream)
 # What is found goes to fuzz/target; what is worth keeping is copied to fuzz/corpus, which `make test` replays.
 fuzz: # runs HISTORIES of the simulation and every fuzz target RUNS times, or TIME=60 seconds long; one with TARGET=json
 	@command -v cargo-fuzz >/dev/null || { echo "fuzz: cargo-fuzz is missing, installing it"; cargo install cargo-fuzz --locked; }
@@ -43,4 +50,4 @@ static-musl: # the same on musl, where its Rust target is installed
 bench: static # measures the static bridge against a baseline and a floor; more flags with ARGS
 	cargo run --release -p clientmcp-bench -- --server $${CARGO_TARGET_DIR:-target}/static/clientmcp $(ARGS)
 
-.PHONY: help run test lint static static-musl bench fuzz
+.PHONY: help run test lint advisories sbom static static-musl bench fuzz

@@ -14,6 +14,7 @@ use clientmcp_proto::client_id::ClientId;
 use clientmcp_proto::limits;
 use clientmcp_proto::time::UnixSeconds;
 use clientmcp_proto::token::{Mint, mint};
+use data_encoding::BASE64URL_NOPAD;
 
 use crate::config::{self, Config, ConfigError, Env, Settings};
 #[cfg(feature = "connect")]
@@ -85,7 +86,7 @@ pub fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
         Err(why) => {
-            tell(&format!("clientmcp: {why}\n"));
+            tell(&format!("clientmcp: {}\n", without_secrets(&why.to_string())));
             ExitCode::from(why.exit_code())
         }
     }
@@ -228,8 +229,27 @@ fn missing(flag: &str, variable: &str) -> ConfigError {
     ConfigError::Usage(format!("{flag} is missing, and so is {variable}"))
 }
 
+/// What argh says, in one line and without the words that are long enough to be a secret: it repeats what
+/// it did not expect, and that goes to a log.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let is_long = |word: &&str| word.len() >= limits::SECRET_BYTES_MIN && !word.starts_with("--");
+    let words =
+        text.split_whitespace().map(|word| if is_long(&word) { "(not shown)" } else { word });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// A sentence without what looks like a token, or like what `clientmcp secret` prints: somebody has put it
+/// where a file or a URL belongs, and the sentence goes to a log.
+fn without_secrets(text: &str) -> String {
+    let is_secret = |word: &str| {
+        let word = word.trim_matches(['"', '\'', ':', ',', '`']);
+        let is_token = word.starts_with("eyJ") && word.matches('.').count() == 2;
+        is_token
+            || (word.len() == secrets::FRESH_CHARS
+                && BASE64URL_NOPAD.decode(word.as_bytes()).is_ok())
+    };
+    let words = text.split(' ').map(|word| if is_secret(word) { "(not shown)" } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn print(text: &str) -> Result<ExitCode, ConfigError> {

@@ -167,6 +167,12 @@ impl Connection {
     /// Empty the inbox, take what came, look at the clock; then wait for one of the three.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
         let clock = (self.shared().now(), self.shared().wall());
+        let register_timeout = self.shared().config.register_timeout;
+        if self.conversation.channel.deadline(clock.0, clock.1, register_timeout) <= clock.0 {
+            // Before anything is judged by the clock, what has come is taken: it may be the bridge that
+            // slept, and a fresh token or a sign of life may wait to be read. Of readiness one hears late.
+            self.readable = true;
+        }
         for _ in 0..TURNS {
             if let Err(ended) = self.turn(clock) {
                 return Poll::Ready(ended);
@@ -181,6 +187,10 @@ impl Connection {
     }
 
     fn turn(&mut self, clock: Clock) -> Result<(), Ended> {
+        if self.blocked {
+            // Before anything is judged by the clock: it may be the bridge that slept, and not the client.
+            self.flush(clock.0)?;
+        }
         self.receive(clock.0)?;
         self.empty_mailbox(clock.0)?;
         if let Some(close) = self.conversation.mailbox.closing() {
@@ -486,7 +496,10 @@ impl Connection {
                 let outbox = awake.map(|awake| awake.outbox).unwrap_or_default();
                 say_goodbye(&socket, outbox, close).await
             }
-            Ended::Closed(_) | Ended::Lost => false,
+            // Its close was answered. Whatever it had sent behind it must not make a reset of our end, which
+            // might overtake the answer.
+            Ended::Closed(_) => true,
+            Ended::Lost => false,
         };
         shared.clients.set(shared.clients.get() - 1);
         if told {

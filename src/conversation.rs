@@ -74,7 +74,7 @@ pub struct Conversation {
 
 impl Conversation {
     pub fn new(shared: &Shared, claims: Claims) -> Conversation {
-        let mailbox = Rc::default();
+        let mailbox = Rc::new(Mailbox::new(shared.next_connection()));
         shared.met(&mailbox);
         Conversation {
             channel: Channel::new(shared.now(), claims.ends_at()),

@@ -109,7 +109,9 @@ impl Connection {
         if self.socket.io.poll_readable(cx).is_ready() {
             return Poll::Ready(true);
         }
-        self.timer.poll(cx, until).map(|()| false)
+        // It may be the bridge that slept: what came meanwhile came in time.
+        let late = self.timer.poll(cx, until);
+        late.map(|()| matches!(self.socket.try_read(&mut self.buffer), Some(Input::Some(_))))
     }
 
     /// Whether it has shown no good token in its time.

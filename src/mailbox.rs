@@ -32,6 +32,8 @@ pub enum Item {
 
 #[derive(Default)]
 pub struct Mailbox {
+    /// Counts the connections, so that of two it is known which is the newer. It may start over.
+    number: u32,
     /// Only while there is something in it.
     #[allow(clippy::box_collection)] // 8 bytes asleep where the bare one takes 32
     queue: Cell<Option<Box<VecDeque<Item>>>>,
@@ -51,6 +53,16 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
+    pub fn new(number: u32) -> Mailbox {
+        Mailbox { number, ..Mailbox::default() }
+    }
+
+    /// Whether it belongs to a connection that was let in before that of `other`.
+    pub fn is_older_than(&self, other: &Mailbox) -> bool {
+        // Less than half of all numbers apart.
+        self.number.wrapping_sub(other.number) > u32::MAX / 2
+    }
+
     pub fn push(&self, item: Item) {
         if self.closed.get() {
             return;

@@ -456,6 +456,12 @@ impl Registry {
 
     fn join(&mut self, join: Join) {
         let Join { client_id, mailbox, offer, refused } = join;
+        let newer = self.clients.get(&client_id).and_then(Entry::mailbox);
+        if newer.is_some_and(|newer| mailbox.is_older_than(newer)) {
+            // It was replaced and did not know, or its first register took longer than the newer one's.
+            mailbox.ask_to_close(Close::Replaced);
+            return;
+        }
         let offer = self.shared_offer(offer);
         // From now on the key is the ID that the connection has: a client that came back would keep two
         // copies of its text otherwise.

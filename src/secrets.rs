@@ -113,6 +113,9 @@ fn read(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
+/// The length of a fresh secret.
+pub const FRESH_CHARS: usize = 43;
+
 /// A fresh secret: 32 random bytes as 43 characters of base64url.
 pub fn fresh() -> Result<String, String> {
     Ok(BASE64URL_NOPAD.encode(&random::<32>()?))

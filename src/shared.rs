@@ -66,11 +66,12 @@ pub struct Shared {
     /// The time when this turn of the loop began; nothing before the loop runs.
     looked: Cell<Option<Instant>>,
     next_call: Cell<u64>,
+    next_connection: Cell<u32>,
     /// Bytes of the kernel's that were not used yet.
     random: RefCell<Vec<u8>>,
-    /// What the simulation puts in the place of both clocks.
+    /// What the simulation puts in the place of the two clocks, which do not go together.
     #[cfg(test)]
-    pub pretend: Cell<Option<Instant>>,
+    pub pretend: Cell<Option<(Instant, UnixSeconds)>>,
 }
 
 impl Shared {
@@ -102,6 +103,7 @@ impl Shared {
             started: std::time::Instant::now(),
             looked: Cell::default(),
             next_call: Cell::new(1),
+            next_connection: Cell::new(1),
             #[cfg(test)]
             pretend: Cell::default(),
         })
@@ -138,7 +140,7 @@ impl Shared {
 
     pub fn now(&self) -> Instant {
         #[cfg(test)]
-        if let Some(now) = self.pretend.get() {
+        if let Some((now, _)) = self.pretend.get() {
             return now;
         }
         self.looked.get().unwrap_or_else(|| self.look_at_clock())
@@ -155,8 +157,8 @@ impl Shared {
 
     pub fn wall(&self) -> UnixSeconds {
         #[cfg(test)]
-        if let Some(now) = self.pretend.get() {
-            return UnixSeconds(now.0 / 1000);
+        if let Some((_, wall)) = self.pretend.get() {
+            return wall;
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         UnixSeconds(since.as_secs())
@@ -238,6 +240,13 @@ impl Shared {
         CallId(id)
     }
 
+    /// The number of a client's connection; see [`Mailbox::is_older_than`].
+    pub fn next_connection(&self) -> u32 {
+        let number = self.next_connection.get();
+        self.next_connection.set(number.wrapping_add(1));
+        number
+    }
+
     /// Sends to the registry. It never waits, so this never does.
     pub fn tell(&self, request: Request) {
         self.inbox.push(request);
@@ -285,7 +294,7 @@ mod tests {
         let shared = Shared::new(config, secrets(SECRET), Revoked::default(), &Rc::default());
         let (token, known) = (token(SECRET), RefCell::default());
         let admitted = |second: u64| {
-            shared.pretend.set(Some(Instant(second * 1_000)));
+            shared.pretend.set(Some((Instant(second * 1_000), UnixSeconds(second))));
             shared.admit(&token, &known).is_ok()
         };
         assert!(admitted(1_500) && admitted(2_059));

@@ -13,22 +13,29 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use clientmcp_proto::client_id::ClientId;
+use clientmcp_proto::fault::Close;
 use clientmcp_proto::offer::Offer;
-use clientmcp_proto::time::Instant;
-use clientmcp_proto::token::Secrets;
+use clientmcp_proto::time::{Instant, UnixSeconds};
 
-use crate::config::{Config, Flags};
 use crate::log;
 use crate::mailbox::{Item, Mailbox};
-use crate::registry::{Join, Registry, Request};
-use crate::revoked::Revoked;
+use crate::registry::{Join, Request};
 use crate::shared::Shared;
 
 mod agent;
+mod books;
 mod peer;
+mod world;
 
-use agent::{Agent, Listener};
-use peer::Peer;
+use agent::Agent;
+use books::Books;
+use world::World;
+
+/// What both clocks show when a history begins.
+const BEGIN: (Instant, UnixSeconds) = (Instant(1_000_000), UnixSeconds(1_800_000_000));
+
+/// The resources there are.
+const URIS: [&str; 3] = ["x://1", "x://2", "x://3"];
 
 /// What must hold, and how it was seen not to.
 type Check = Result<(), String>;
@@ -42,6 +49,23 @@ struct Tally {
     timed_out: u64,
     questions: u64,
     changes: u64,
+    updates: u64,
+    deletes: u64,
+    batches: u64,
+    renewals: u64,
+    jumps: u64,
+}
+
+impl Tally {
+    /// Each count, to be changed or looked at.
+    fn counts(&mut self) -> [&mut u64; 11] {
+        let Tally { joins, answered, cancelled, timed_out, questions, changes, .. } = self;
+        let Tally { updates, deletes, batches, renewals, jumps, .. } = self;
+        [
+            joins, answered, cancelled, timed_out, questions, changes, updates, deletes, batches,
+            renewals, jumps,
+        ]
+    }
 }
 
 /// A fault put in on purpose, to see that it is noticed.
@@ -54,6 +78,20 @@ enum Planted {
     LostChange,
     /// Two running calls have changed their return addresses.
     Misdirected,
+    /// An answer to one element of a batch is taken for another's.
+    MixedBatch,
+    /// A DELETE does not reach the memory of its session.
+    KeptSession,
+    /// A client's word that a resource changed is lost.
+    LostUpdate,
+    /// A stream falls asleep without having said how to wake it.
+    LostWake,
+    /// A fresh token is accepted, and the old one's end stays.
+    ForgottenRenewal,
+    /// Silence is measured by the wall clock.
+    WrongClock,
+    /// Of two connections the wrong one goes.
+    NewestSentAway,
 }
 
 /// SplitMix64: small, and every seed is a good one.
@@ -124,60 +162,54 @@ struct Scene {
     taken_back: BTreeSet<(usize, u64)>,
     /// Questions that agents were asked, and of which client, so that others may try to answer them.
     questions: Vec<(usize, String)>,
-    /// Times that a stream was told of changes.
+    /// The sessions of 2025-era agents, for either client.
+    sessions: [Box<str>; 2],
+    books: Books,
+    /// Times that a stream was told of changes, and of resources.
     changes: u64,
+    updates: u64,
+    deletes: u64,
+    batches: u64,
+    renewals: u64,
+    jumps: u64,
 }
 
 impl Scene {
     fn now(&self) -> Instant {
         self.shared.now()
     }
-}
 
-struct World {
-    scene: Scene,
-    registry: Registry,
-    peers: Vec<Peer>,
-    agents: Vec<Agent>,
-    listeners: Vec<Listener>,
-}
+    /// Time passes, on both clocks.
+    fn pass(&self, time: Duration) {
+        let later = self.now() + time;
+        let seconds = later.0 / 1000 - self.now().0 / 1000;
+        let wall = UnixSeconds(self.shared.wall().0 + seconds);
+        self.shared.pretend.set(Some((later, wall)));
+    }
 
-impl World {
-    fn new(seed: u64, planted: Planted) -> Result<World, String> {
-        let mut random = Random(seed);
-        let seconds = |n: usize| Some(n.to_string());
-        let flags = Flags {
-            call_timeout: seconds(1 + random.below(20)),
-            max_calls: seconds(2 + random.below(6)),
-            reconnect_wait: seconds(random.below(6)),
-            ..Flags::default()
+    /// Somebody sets the wall clock.
+    fn jump(&mut self) {
+        let by = [2, 70, 4000, 40_000_000][self.random.below(4)];
+        let wall = self.shared.wall().0;
+        let wall = UnixSeconds(if self.random.one_in(2) { wall + by } else { wall - by });
+        self.shared.pretend.set(Some((self.now(), wall)));
+        self.jumps += 1;
+    }
+
+    /// What the time would be, were there but the wall clock.
+    fn now_by_the_wall(&self) -> Instant {
+        let seconds = self.shared.wall().0.saturating_sub(BEGIN.1.0);
+        BEGIN.0 + Duration::from_secs(seconds)
+    }
+
+    /// Whether a request is lost on its way, because that is the planted fault.
+    fn loses(&mut self, request: &Request) -> bool {
+        let lost = match request {
+            Request::Forget { .. } => Planted::KeptSession,
+            Request::Updated { .. } => Planted::LostUpdate,
+            _ => return false,
         };
-        let secret = "0123456789abcdef0123456789abcdef";
-        let env = |name: &str| (name == "CLIENTMCP_SECRET").then(|| secret.to_owned());
-        let config = Config::from_parts(flags, &env).map_err(|error| error.to_string())?;
-        let secrets = Secrets::parse(secret).map_err(|error| error.to_string())?;
-        let shared = Shared::new(config, secrets, Revoked::default(), &Rc::default());
-        shared.pretend.set(Some(Instant(1_000_000)));
-        let ids = ["kitchen", "garden"].map(|id| ClientId::parse(id).expect("a client ID"));
-        Ok(World {
-            registry: Registry::new(shared.clone()),
-            scene: Scene {
-                shared,
-                random,
-                planted,
-                still: false,
-                ids,
-                written: HashSet::new(),
-                call_ids: HashSet::new(),
-                waiting: HashSet::new(),
-                taken_back: BTreeSet::new(),
-                questions: Vec::new(),
-                changes: 0,
-            },
-            peers: Vec::new(),
-            agents: Vec::new(),
-            listeners: Vec::new(),
-        })
+        self.planted == lost && self.random.one_in(2)
     }
 }
 
@@ -188,184 +220,21 @@ fn history(seed: u64, planted: Planted) -> Result<Tally, String> {
         world.step()?;
     }
     world.come_to_rest()?;
-    let metrics = &world.scene.shared.metrics;
+    let scene = &world.scene;
+    let metrics = &scene.shared.metrics;
     Ok(Tally {
         joins: metrics.joins.get(),
         answered: metrics.calls_answered.get(),
         cancelled: metrics.calls_cancelled.get(),
         timed_out: metrics.calls_timed_out.get(),
-        questions: world.scene.questions.len() as u64,
-        changes: world.scene.changes,
+        questions: scene.questions.len() as u64,
+        changes: scene.changes,
+        updates: scene.updates,
+        deletes: scene.deletes,
+        batches: scene.batches,
+        renewals: scene.renewals,
+        jumps: scene.jumps,
     })
-}
-
-impl World {
-    /// One turn of somebody.
-    fn step(&mut self) -> Check {
-        let random = &mut self.scene.random;
-        match random.below(40) {
-            0..12 => drop(self.turn_of_registry()),
-            12..24 if !self.peers.is_empty() => {
-                let at = random.below(self.peers.len());
-                self.peers[at].turn(&mut self.scene)?;
-            }
-            24..29 if !self.agents.is_empty() => {
-                let at = random.below(self.agents.len());
-                self.agents[at].turn(&mut self.scene)?;
-            }
-            29 | 30 if !self.listeners.is_empty() => {
-                let at = random.below(self.listeners.len());
-                self.listeners[at].turn(&mut self.scene)?;
-            }
-            31 | 32 => self.agents.push(Agent::calls(&mut self.scene)),
-            33 if self.peers.len() < 8 => self.peers.push(Peer::dials(&mut self.scene)),
-            34 if self.listeners.len() < 6 => self.listeners.push(Listener::opens(&mut self.scene)),
-            35 if !self.peers.is_empty() => {
-                let at = random.below(self.peers.len());
-                self.peers[at].acts(&mut self.scene);
-            }
-            36 if !self.agents.is_empty() => {
-                let at = random.below(self.agents.len());
-                self.agents[at].acts(&mut self.scene);
-            }
-            37 if random.one_in(4) && !self.listeners.is_empty() => {
-                let at = random.below(self.listeners.len());
-                self.listeners.swap_remove(at).leaves(&self.scene);
-            }
-            _ => {
-                let later = self.scene.random.delay();
-                self.pass(later);
-            }
-        }
-        self.bounds()
-    }
-
-    fn pass(&mut self, time: Duration) {
-        self.scene.shared.pretend.set(Some(self.scene.now() + time));
-    }
-
-    /// As in `registry::run`; whether there was anything to do.
-    fn turn_of_registry(&mut self) -> bool {
-        let request = self.scene.shared.inbox.pop();
-        let due = self.registry.next_deadline().is_some_and(|at| at <= self.scene.now());
-        let works = request.is_some() || due;
-        if let Some(request) = request {
-            self.registry.handle(request);
-        }
-        self.registry.tick();
-        works
-    }
-
-    /// What holds between any two turns.
-    fn bounds(&self) -> Check {
-        let config = &self.scene.shared.config;
-        for peer in &self.peers {
-            let (calls, bytes) = (peer.mailbox.calls.get(), peer.mailbox.queued_bytes.get());
-            if calls > config.calls_per_client_max || bytes > config.queued_bytes_per_client_max {
-                return Err(format!("a mailbox counts {calls} calls and {bytes} bytes"));
-            }
-            if peer.mailbox.is_closed() && (calls, bytes) != (0, 0) {
-                return Err(format!("behind a close {calls} calls and {bytes} bytes are pending"));
-            }
-        }
-        let running = self.agents.iter().filter(|agent| agent.job.is_some()).count() as u64;
-        match self.scene.shared.metrics.calls_running.get() {
-            counted if counted == running => Ok(()),
-            counted => Err(format!("{running} calls run, {counted} are counted")),
-        }
-    }
-
-    /// Lets everyone have their turns until nobody has anything to do at this moment.
-    fn settle(&mut self) -> Check {
-        for _ in 0..100_000 {
-            let mut works = self.turn_of_registry();
-            for peer in &mut self.peers {
-                works |= peer.turn(&mut self.scene)?;
-            }
-            for agent in &mut self.agents {
-                works |= agent.turn(&mut self.scene)?;
-            }
-            for listener in &mut self.listeners {
-                works |= listener.turn(&mut self.scene)?;
-            }
-            self.bounds()?;
-            if !works && self.scene.shared.inbox.is_empty() {
-                return Ok(());
-            }
-        }
-        Err("someone is busy for ever".to_owned())
-    }
-
-    /// The end of a history: everything that was begun comes to its end, and nothing is left.
-    fn come_to_rest(&mut self) -> Check {
-        let stops = self.scene.random.one_in(4);
-        if stops {
-            self.scene.shared.draining.set(true);
-            for request in [Request::EndCalls, Request::EndClients] {
-                self.scene.shared.tell(request);
-                self.settle()?;
-            }
-            self.nobody_waits("the bridge has stopped")?;
-        }
-        self.scene.still = true;
-        self.everyone_comes_to_know()?;
-        self.scene.still = false;
-        // Then for every call timeout, silence, grace and sweep.
-        self.peers.iter_mut().for_each(Peer::falls_silent);
-        for _ in 0..2500 {
-            self.pass(Duration::from_millis(100));
-            self.settle()?;
-        }
-        self.nobody_waits("all timeouts are over")?;
-        self.everyone_comes_to_know()?;
-        if let Some(peer) = self.peers.iter().find(|peer| !peer.is_over()) {
-            return Err(format!("a silent client is still there: {}", peer.client));
-        }
-        for listener in self.listeners.drain(..) {
-            listener.leaves(&self.scene);
-        }
-        for _ in 0..4 {
-            self.settle()?;
-            self.pass(Duration::from_secs(30));
-        }
-        match self.registry.kept() {
-            [0, 0, 0] => Ok(()),
-            kept => {
-                Err(format!("everyone has gone, and {kept:?} clients, questions, offers are kept"))
-            }
-        }
-    }
-
-    fn nobody_waits(&self, when: &str) -> Check {
-        match self.agents.iter().find(|agent| agent.job.is_some()) {
-            Some(agent) => Err(format!("{when}, and {} has no answer", agent.marker)),
-            None => Ok(()),
-        }
-    }
-
-    /// A change is told a moment later, and graces may be over meanwhile.
-    fn everyone_comes_to_know(&mut self) -> Check {
-        for _ in 0..12 {
-            self.settle()?;
-            if self.everyone_knows().is_ok() {
-                return Ok(());
-            }
-            self.pass(Duration::from_millis(50));
-        }
-        self.everyone_knows()
-    }
-
-    /// Every stream's agent has seen what is offered now.
-    fn everyone_knows(&mut self) -> Check {
-        for at in 0..self.listeners.len() {
-            let (reply, seen) = flume::bounded(1);
-            let client_id = self.scene.ids[self.listeners[at].client].clone();
-            self.registry.handle(Request::Look { client_id, memory: None, reply });
-            let seen = seen.try_recv().map_err(|error| error.to_string())?;
-            self.listeners[at].knows(seen.offer.as_deref())?;
-        }
-        Ok(())
-    }
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -383,20 +252,16 @@ fn whatever_happens_every_call_ends_once_and_nothing_is_lost() {
     let whole = seeds.end - seeds.start >= 2000;
     for seed in seeds {
         match history(seed, Planted::Nothing) {
-            Ok(tally) => {
-                sum.joins += tally.joins;
-                sum.answered += tally.answered;
-                sum.cancelled += tally.cancelled;
-                sum.timed_out += tally.timed_out;
-                sum.questions += tally.questions;
-                sum.changes += tally.changes;
+            Ok(mut tally) => {
+                for (sum, count) in sum.counts().into_iter().zip(tally.counts()) {
+                    *sum += *count;
+                }
             }
             Err(what) => panic!("{what} (SEED={seed})"),
         }
     }
     println!("{sum:?}");
-    let Tally { joins, answered, cancelled, timed_out, questions, changes } = sum;
-    let least = [joins, answered, cancelled, timed_out, questions, changes].into_iter().min();
+    let least = sum.counts().into_iter().map(|count| *count).min();
     assert!(!whole || least >= Some(100), "the histories are dull: {sum:?}");
 }
 
@@ -407,9 +272,18 @@ fn a_fault_put_in_on_purpose_is_noticed() {
         (Planted::DoubleSend, "twice"),
         (Planted::LostChange, "does not know"),
         (Planted::Misdirected, "another's answer"),
+        (Planted::MixedBatch, "another's answer"),
+        (Planted::KeptSession, "a stream goes on that was to end"),
+        (Planted::KeptSession, "for which it had not asked"),
+        (Planted::LostUpdate, "was never told of"),
+        (Planted::LostWake, "does not know"),
+        (Planted::LostWake, "was never told of"),
+        (Planted::ForgottenRenewal, "unjustly closed: token expired"),
+        (Planted::WrongClock, "unjustly"),
+        (Planted::NewestSentAway, "was sent away"),
     ] {
         let noticed = |seed| history(seed, planted).is_err_and(|what| what.contains(words));
-        assert!((0..200).any(noticed), "{planted:?} was not noticed");
+        assert!((0..200).any(noticed), "{planted:?} was not noticed: {words}");
     }
 }
 
@@ -432,9 +306,31 @@ fn a_call_whose_agent_hung_up_at_once_is_never_sent() {
         items.filter(|item| matches!(item, Item::Call(_))).count()
     };
     let agent = Agent::calls(&mut world.scene);
-    assert_eq!(written(&mut world), 1, "an agent that waits");
+    let one = agent.jobs.len().min(world.scene.shared.config.calls_per_client_max);
+    assert_eq!(written(&mut world), one, "an agent that waits");
     drop(agent);
     drop(Agent::calls(&mut world.scene));
     assert_eq!(written(&mut world), 0, "an agent that has gone");
     assert_eq!(mailboxes.map(|mailbox| mailbox.calls.get()), [0, 0]);
+}
+
+/// Found from outside, where 150 pairs of connections were needed to see it.
+#[test]
+fn a_replaced_connection_that_registers_again_takes_nothing_back() {
+    let mut world = World::new(0, Planted::Nothing).expect("a good configuration");
+    let [older, newer] = [1, 2].map(|number| Rc::new(Mailbox::new(number)));
+    for mailbox in [&older, &newer, &older] {
+        let register = r#"{"type":"register"}"#;
+        let (offer, refused) = Offer::check(register, &Default::default()).expect("a register");
+        let client_id = world.scene.ids[0].clone();
+        let join = Join { client_id, mailbox: mailbox.clone(), offer, refused };
+        world.registry.handle(Request::Join(Box::new(join)));
+    }
+    assert_eq!((older.closing(), newer.closing()), (Some(Close::Replaced), None));
+    // The count of connections may start over.
+    for (older, newer) in [(1, 2), (u32::MAX, 0), (u32::MAX - 5, 5), (0, u32::MAX / 2)] {
+        let [old, new] = [older, newer].map(Mailbox::new);
+        assert!(old.is_older_than(&new) && !new.is_older_than(&old), "{older} and {newer}");
+        assert!(!old.is_older_than(&old), "{older}");
+    }
 }

@@ -99,7 +99,8 @@ impl Socket {
                 timer.poll(cx, deadline).map(|()| false)
             });
             if !ready.await {
-                return Input::Late;
+                // It may be the bridge that slept: what came meanwhile came in time.
+                return read().unwrap_or(Input::Late);
             }
         }
     }

@@ -91,6 +91,20 @@ impl Slot {
         self.wake();
     }
 
+    /// Why the bridge ends the stream, if it does.
+    pub fn ended(&self) -> Option<End> {
+        self.end.get()
+    }
+
+    /// Ready when there is something to say.
+    pub fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.is_quiet() {
+            return Poll::Ready(());
+        }
+        self.waker.set(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+
     fn wake(&self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -112,7 +126,7 @@ impl Slot {
         events
     }
 
-    pub fn is_quiet(&self) -> bool {
+    fn is_quiet(&self) -> bool {
         self.changes.get().is_empty()
             && self.updated.borrow().is_empty()
             && self.end.get().is_none()
@@ -166,18 +180,17 @@ impl Stream {
         if self.socket.poll_hang_up(cx, &mut discarded, &mut overrun).is_ready() {
             return Poll::Ready(false);
         }
-        if !self.slot.is_quiet() || self.timer.poll(cx, self.comment_at).is_ready() {
+        if self.slot.poll(cx).is_ready() {
             return Poll::Ready(true);
         }
-        self.slot.waker.set(Some(cx.waker().clone()));
-        Poll::Pending
+        self.timer.poll(cx, self.comment_at).map(|()| true)
     }
 
     /// Says what there is to say. `Some` at the end: whether the agent could be told of it.
     async fn speak(&mut self) -> Option<bool> {
         let (socket, slot) = (&self.socket, &self.slot);
         let mut text = slot.take();
-        let end = slot.end.get();
+        let end = slot.ended();
         if let (Some(End::Stopping), Some(id)) = (end, &slot.listen.subscription) {
             // Nobody needs to be registered now.
             let info = View { client_id: &self.client_id, offer: None }.server_info();

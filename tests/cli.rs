@@ -140,6 +140,47 @@ fn without_a_usable_secret_nothing_starts() {
 }
 
 #[test]
+fn what_was_put_in_the_wrong_place_is_not_shown() {
+    let secret = run(&["secret"], &[]).out.trim_end().to_owned();
+    let token = run(&TOKEN, &[("CLIENTMCP_SECRET", &secret)]).out.trim_end().to_owned();
+    let (token, secret) = (token.as_str(), secret.as_str());
+    let (with_token, with_secret) = (format!("--token={token}"), format!("--secret={secret}"));
+    let url = ["connect", "--url", "ws://127.0.0.1:1"];
+    let connect = |more: &[&str]| run(&[&url[..], more, &["--", "cat"]].concat(), &[]);
+    let mut ran = vec![
+        ("no file's name but a secret", run(&["serve", "--secret-file", secret], &[])),
+        ("in the variable", run(&["serve"], &[("CLIENTMCP_SECRET_FILE", secret)])),
+        ("of token", run(&[&TOKEN[..], &["--secret-file", secret]].concat(), &[])),
+        ("a flag that is not there", run(&["serve", &with_secret], &[])),
+        ("and its value behind it", run(&["serve", "--secret", secret], &[])),
+        ("a word too many", run(&["serve", secret], &[])),
+        ("a command", run(&[secret], &[])),
+        ("both variables", {
+            let both = [("CLIENTMCP_SECRET", secret), ("CLIENTMCP_SECRET_FILE", secret)];
+            run(&["serve"], &both)
+        }),
+    ];
+    if cfg!(feature = "connect") {
+        ran.extend([
+            ("no file's name but a token", connect(&["--token-file", token])),
+            ("a flag that is not there", connect(&[&with_token])),
+            ("and its value behind it", connect(&["--token", token])),
+            ("no URL", run(&["connect", "--url", token, "--token-file", "x", "--", "cat"], &[])),
+            ("help", run(&["connect", "--help"], &[("CLIENTMCP_TOKEN", token)])),
+            ("no URL in a variable", {
+                let variables = [("CLIENTMCP_TOKEN", token), ("CLIENTMCP_URL", token)];
+                run(&["connect", "--", "cat"], &variables)
+            }),
+        ]);
+    }
+    for (name, ran) in ran {
+        assert!(name == "help" || ran.code != 0, "{name}: {}", ran.out);
+        let (said, head) = (ran.out + &ran.err, &token[..30]);
+        assert!(!said.contains(secret) && !said.contains(head), "{name}: {said}");
+    }
+}
+
+#[test]
 fn the_token_stands_alone_on_stdout() {
     let ran = run(&TOKEN, &[("CLIENTMCP_SECRET", SECRET)]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));

@@ -94,6 +94,36 @@ fn cell(plan: &Plan, server: &Running, calls: Calls, report: &mut Report) -> Res
     Ok(warm + count)
 }
 
+/// Whether memory grows with the number of calls.
+pub fn slope(plan: &Plan, servers: &[Server], report: &mut Report) -> Result<(), String> {
+    let said = |error: io::Error| error.to_string();
+    for server in servers {
+        eprintln!("slope: {} calls, {}", plan.slope, server.name);
+        let running = server.start()?;
+        let calls = Calls { bytes: 1 << 10, agents: 50, era: Era::Legacy, streamed: false };
+        let mut load = Load::through(running.address, calls).map_err(said)?;
+        let mut run = |count: usize| -> Result<usize, String> {
+            let mut made = 0;
+            while made < count {
+                made += load.run(plan.cell_time).map_err(said)?;
+            }
+            Ok(made)
+        };
+        // What is allocated once and for all.
+        run(plan.slope / 10)?;
+        let before = running.memory()?;
+        let count = run(plan.slope)?;
+        let after = running.memory()?;
+        let section = "Memory over a million calls";
+        let mut add = |what, unit, value| report.add(section, what, unit, &server.name, value);
+        add("calls", "", count as f64);
+        let more = |now: u64, then: u64| (now as f64 - then as f64) / 1024.0;
+        add("resident memory more", "KiB", more(after.resident, before.resident));
+        add("anonymous memory more", "KiB", more(after.anonymous, before.anonymous));
+    }
+    Ok(())
+}
+
 /// Clients that connect, register and leave, as fast as they can.
 pub fn handshakes(plan: &Plan, servers: &[Server], report: &mut Report) -> Result<(), String> {
     let running = start(servers)?;

@@ -27,7 +27,7 @@ const USAGE: &str = "\
 Measures a bridge. Without flags: everything, in a few minutes, into bench/RESULTS.md.
 
   --quick                 a smoke run of some seconds; writes nothing
-  --only A,B              of: startup, memory, idle, calls, handshakes, latency
+  --only A,B              of: startup, memory, idle, calls, slope, handshakes, latency
   --cells TEXT            only calls whose name contains it: '64 KiB, 50 agents'
   --rounds N              of calls, handshakes and latency (3)
   --connections N         idle ones at once (18000, or what the file limit allows)
@@ -62,6 +62,8 @@ pub struct Plan {
     pub settle: Duration,
     /// Agents that initialize and leave.
     pub visits: usize,
+    /// Calls over which memory must not grow.
+    pub slope: usize,
     /// Clients that ping.
     pub pinging: usize,
     /// How long they do so before it counts.
@@ -86,6 +88,7 @@ impl Plan {
             connections: 18_000,
             settle: Duration::from_millis(1_600),
             visits: 100_000,
+            slope: 1_000_000,
             pinging: 10_000,
             idle_lead: Duration::from_secs(20),
             idle_time: Duration::from_secs(30),
@@ -106,6 +109,7 @@ impl Plan {
             connections: 200,
             settle: Duration::from_millis(300),
             visits: 500,
+            slope: 2_000,
             pinging: 100,
             idle_lead: Duration::ZERO,
             idle_time: Duration::from_secs(1),
@@ -204,11 +208,12 @@ fn run(mut plan: Plan, words: &[String]) -> Result<(), String> {
 
 fn measure(plan: &Plan, servers: &[Server]) -> Result<Report, String> {
     type Measure = fn(&Plan, &[Server], &mut Report) -> Result<(), String>;
-    let sections: [(&str, Measure); 6] = [
+    let sections: [(&str, Measure); 7] = [
         ("startup", startup::measure),
         ("memory", memory::measure),
         ("idle", memory::idle),
         ("calls", calls::measure),
+        ("slope", calls::slope),
         ("handshakes", calls::handshakes),
         ("latency", calls::latency),
     ];

@@ -2,10 +2,12 @@
 //!
 //! `fuzz/` feeds them what libFuzzer makes up, `tests/corpus.rs` what is kept in `fuzz/corpus`; both
 //! include this folder, so nothing is told twice. A function returns when all is well and panics when
-//! it is not. `bytes` has the parsers, `messages` what is made of a message; serde_json is the judge.
+//! it is not. `bytes` has the parsers, `messages` what is made of a message, `upstream` what a local MCP
+//! server says; serde_json is the judge.
 
 mod bytes;
 mod messages;
+mod upstream;
 
 use serde_json::value::RawValue;
 
@@ -13,7 +15,7 @@ use serde_json::value::RawValue;
 pub type Body = fn(&[u8]);
 
 /// Every target, under the name of its corpus.
-pub const ALL: [(&str, Body); 9] = [
+pub const ALL: [(&str, Body); 10] = [
     ("http1", bytes::http1),
     ("json", bytes::json),
     ("token", bytes::token),
@@ -23,6 +25,7 @@ pub const ALL: [(&str, Body); 9] = [
     ("agent", messages::agent),
     ("mrtr", messages::mrtr),
     ("notes", messages::notes),
+    ("upstream", upstream::upstream),
 ];
 
 /// What serde_json makes of a text, without building anything: the value without what surrounds it.

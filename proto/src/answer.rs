@@ -237,28 +237,28 @@ pub fn framed(
     }
     // Everything of ours goes in right behind the opening brace.
     head.push('{');
-    let mut first = true;
-    let mut put = |name: &str, raw: &str| {
-        if !first {
+    let empty = head.len();
+    let mut put = |member: &[&str]| {
+        if head.len() > empty {
             head.push(',');
         }
-        first = false;
-        head.push_str(&alloc::format!("\"{name}\":{raw}"));
+        member.iter().for_each(|part| head.push_str(part));
     };
     if shape.result_type.is_none() {
-        put("resultType", r#""complete""#);
+        put(&[r#""resultType":"complete""#]);
     }
     if method == Forwarded::ReadResource && !shape.input_required {
         if !shape.has_ttl {
-            put("ttlMs", "0");
+            put(&[r#""ttlMs":0"#]);
         }
         if !shape.has_scope {
-            put("cacheScope", r#""private""#);
+            put(&[r#""cacheScope":"private""#]);
         }
     }
     if shape.meta.is_none() && !shape.has_foreign_meta {
-        put("_meta", &alloc::format!(r#"{{"{}":{server_info}}}"#, meta::SERVER_INFO));
+        put(&[r#""_meta":{""#, meta::SERVER_INFO, "\":", server_info, "}"]);
     }
+    let first = head.len() == empty;
     if !first && !shape.is_empty {
         head.push(',');
     }

@@ -342,13 +342,18 @@ impl<'a> Reader<'a> {
     fn skip_plain(&mut self) -> Result<(), Error> {
         let bytes = self.text.as_bytes();
         // Most strings, and most stretches between escapes, are shorter than a search is worth.
-        for _ in 0..16 {
-            match bytes.get(self.at) {
-                Some(b'"' | b'\\') => return Ok(()),
-                Some(0x20..) => self.at += 1,
-                Some(_) => return Err(self.fault(CONTROL)),
-                None => return Err(self.fault("")),
+        for _ in 0..4 {
+            let Some(word) = bytes.get(self.at..).and_then(<[u8]>::first_chunk) else { break };
+            let stops = stops(u64::from_le_bytes(*word));
+            if stops == 0 {
+                self.at += 8;
+                continue;
             }
+            self.at += stops.trailing_zeros() as usize / 8;
+            return match bytes[self.at] {
+                b'"' | b'\\' => Ok(()),
+                _ => Err(self.fault(CONTROL)),
+            };
         }
         let rest = &bytes[self.at..];
         let length = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
@@ -422,6 +427,16 @@ impl<'a> Reader<'a> {
         let what = if self.at >= self.text.len() { "the text ends too early" } else { what };
         Error { offset: self.at, what }
     }
+}
+
+/// Marks the high bit of each byte that ends a plain stretch of a string: a quote, a backslash, a control
+/// character. Bytes above the lowest one that is marked may be marked wrongly, for want of a borrow.
+fn stops(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = ONES << 7;
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word & HIGHS;
+    let equals = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    below(word, 0x20) | equals(b'"') | equals(b'\\')
 }
 
 const TOO_DEEP: &str = "nested too deeply";

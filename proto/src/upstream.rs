@@ -418,7 +418,8 @@ impl Upstream {
             "notifications/progress" => self.progressed(params),
             "notifications/message" => self.logged(params, about),
             "notifications/resources/updated" => {
-                if let Some(uri) = wire::member(params, "uri") {
+                let uri = wire::member(params, "uri");
+                if let Some(uri) = uri.filter(|uri| json::string(uri).is_some()) {
                     let params = format!(r#"{{"uri":{uri}}}"#);
                     let method = "notifications/resources/updated";
                     self.effects.push_back(Effect::Announce { method, params });

@@ -58,8 +58,8 @@ impl Outbox {
 
     /// Adds a message, in one frame.
     pub fn put(&mut self, message: Outgoing) {
-        let length = message.parts().iter().map(|part| part.len()).sum();
-        let own = self.own(FRAME_HEADER_MAX + usize::min(length, COPIED_MAX));
+        let length: usize = message.parts().iter().map(|part| part.len()).sum();
+        let own = self.own(FRAME_HEADER_MAX + length.min(COPIED_MAX));
         let before = own.len();
         frames::put_text_header(length, own);
         self.left += self.own(0).len() - before;

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::config::{Config, Flags};
     use crate::revoked::Revoked;
-    use clientmcp_proto::time::Instant;
+    use clientmcp_proto::time::{Instant, UnixSeconds};
     use clientmcp_proto::token::Secrets;
     use std::rc::Rc;
 
@@ -147,7 +147,7 @@ mod tests {
             [("Vary", Cow::Borrowed("Origin")), ("X", Cow::Owned("content-length: 7".into()))];
         let mut remembered = 0;
         for second in [1, 2] {
-            shared.pretend.set(Some(Instant(second * 1_000)));
+            shared.pretend.set(Some((Instant(second * 1_000), UnixSeconds(second))));
             for _ in 0..2 {
                 for headers in [&plain[..], &more[..], &[]] {
                     for status in [200, 202, 404] {

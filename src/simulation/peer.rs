@@ -8,19 +8,52 @@ use std::time::Duration;
 
 use clientmcp_proto::channel::client::{self, Message};
 use clientmcp_proto::channel::{CallId, PING, Tick};
+use clientmcp_proto::client_id::ClientId;
 use clientmcp_proto::fault::Close;
+use clientmcp_proto::json;
+use clientmcp_proto::limits::{PING_AFTER, REGISTER_TIMEOUT, SILENT_AFTER, TOKEN_LEEWAY};
 use clientmcp_proto::time::{Instant, UnixSeconds};
-use clientmcp_proto::token::Claims;
-use clientmcp_proto::{json, limits};
+use clientmcp_proto::token::{Claims, Mint, mint};
 
-use super::{Check, Flag, Planted, Scene};
+use super::{Check, Flag, Planted, Scene, URIS};
 use crate::conversation::Conversation;
 use crate::mailbox::{Item, Mailbox};
 
 /// What travels to the bridge; in order, as TCP has it.
 enum Sent {
     Text(String),
+    /// A fresh token: whether it is for this client, and its `exp`.
+    Auth(String, bool, UnixSeconds),
     Hangup,
+}
+
+/// What a connection may be closed for, by the two clocks.
+struct Times {
+    opened: Instant,
+    heard: Instant,
+    /// Since when an answer to a ping is owed.
+    asked: Option<Instant>,
+    /// The first second of the wall clock in which its token is refused.
+    token_ends: UnixSeconds,
+}
+
+impl Times {
+    fn hears(&mut self, now: Instant) {
+        (self.heard, self.asked) = (now, None);
+    }
+
+    fn is_expired(&self, wall: UnixSeconds) -> bool {
+        wall >= self.token_ends
+    }
+
+    fn is_unregistered(&self, registered: bool, now: Instant) -> bool {
+        !registered && now - self.opened >= REGISTER_TIMEOUT
+    }
+
+    fn is_silent(&self, now: Instant) -> bool {
+        let asked = self.asked.is_some_and(|asked| now - asked >= SILENT_AFTER - PING_AFTER);
+        asked && now - self.heard >= SILENT_AFTER
+    }
 }
 
 pub struct Peer {
@@ -29,6 +62,9 @@ pub struct Peer {
     /// The bridge's end of the connection, until it is over.
     conversation: Option<Conversation>,
     flag: Arc<Flag>,
+    times: Times,
+    /// Its timer, as it was set when the connection fell asleep.
+    wakes_at: Instant,
     wire: VecDeque<(Instant, Sent)>,
     /// It does not read before this.
     reads_at: Option<Instant>,
@@ -46,16 +82,25 @@ impl Peer {
             client_id: scene.ids[client].clone(),
             may_connect: true,
             may_call: false,
-            exp: UnixSeconds(scene.shared.wall().0 + 10 + scene.random.next() % 10_000),
+            exp: soon(scene),
             tools: None,
             jti: None,
         };
+        let times = Times {
+            opened: scene.now(),
+            heard: scene.now(),
+            asked: None,
+            token_ends: claims.ends_at(),
+        };
         let conversation = Conversation::new(&scene.shared, claims);
+        scene.books.dials(&conversation.mailbox);
         let mut peer = Peer {
             client,
             mailbox: conversation.mailbox.clone(),
             conversation: Some(conversation),
             flag: Flag::new(),
+            times,
+            wakes_at: scene.now(),
             wire: VecDeque::new(),
             reads_at: None,
             calls: BTreeMap::new(),
@@ -77,12 +122,39 @@ impl Peer {
     }
 
     fn send(&mut self, text: String, scene: &mut Scene) {
+        self.sends(Sent::Text(text), scene);
+    }
+
+    fn sends(&mut self, sent: Sent, scene: &mut Scene) {
         if self.silent {
             return;
         }
         let last = self.wire.back().map_or(scene.now(), |(at, _)| *at);
         let at = last.max(scene.now() + scene.random.delay());
-        self.wire.push_back((at, Sent::Text(text)));
+        self.wire.push_back((at, sent));
+    }
+
+    /// Sends a fresh token, which may be another client's or over already.
+    fn renews(&mut self, scene: &mut Scene) {
+        let own = !scene.random.one_in(6);
+        let of = if own { self.client } else { 1 - self.client };
+        let client_id: ClientId = scene.ids[of].clone();
+        let exp = match scene.random.one_in(6) {
+            true => UnixSeconds(scene.shared.wall().0 - TOKEN_LEEWAY.as_secs() - 1),
+            false => soon(scene),
+        };
+        let claims = Mint {
+            client_id: &client_id,
+            may_connect: true,
+            may_call: false,
+            iat: scene.shared.wall(),
+            exp,
+            jti: "1",
+            audience: None,
+            tools: None,
+        };
+        let text = client::auth(&mint(&scene.shared.secrets(), &claims));
+        self.sends(Sent::Auth(text, own, exp), scene);
     }
 
     fn registers(&mut self, scene: &mut Scene) {
@@ -100,7 +172,14 @@ impl Peer {
 
     /// Does something of its own accord.
     pub fn acts(&mut self, scene: &mut Scene) {
-        match scene.random.below(8) {
+        match scene.random.below(14) {
+            8..10 => self.renews(scene),
+            10.. => {
+                let uri = URIS[scene.random.below(URIS.len())];
+                let params = format!(r#"{{"uri":"{uri}"}}"#);
+                let note = client::notify(None, "notifications/resources/updated", &params);
+                self.send(note.unwrap_or_default(), scene);
+            }
             0..3 => self.registers(scene),
             3 => self.send(PING.to_owned(), scene),
             4 => self.reads_at = Some(scene.now() + scene.random.delay()),
@@ -124,9 +203,7 @@ impl Peer {
             && !scene.still
             && !conversation.is_joining()
             && self.wire.front().is_some_and(|(at, _)| *at <= now);
-        let wall = scene.shared.wall();
-        let due = conversation.channel.deadline(now, wall, limits::REGISTER_TIMEOUT) <= now
-            || self.reads_at.take_if(|at| *at <= now).is_some();
+        let due = self.wakes_at <= now || self.reads_at.take_if(|at| *at <= now).is_some();
         if !readable && !due && !self.flag.is_up() {
             return Ok(false);
         }
@@ -136,6 +213,10 @@ impl Peer {
             self.wire.clear();
             self.silent = true;
             return Ok(true);
+        }
+        if let Some(conversation) = &self.conversation {
+            self.wakes_at =
+                conversation.channel.deadline(now, scene.shared.wall(), REGISTER_TIMEOUT);
         }
         // Sleeps until it is woken, unless there is something to do already.
         let flag = self.flag.clone();
@@ -154,8 +235,30 @@ impl Peer {
             match self.wire.pop_front() {
                 Some((_, Sent::Text(text))) => {
                     conversation.channel.heard(scene.now());
+                    self.times.hears(scene.now());
                     // A pong tells this client nothing.
                     ended = conversation.text(&scene.shared, text.into()).is_err();
+                }
+                Some((_, Sent::Auth(text, own, exp))) => {
+                    conversation.channel.heard(scene.now());
+                    self.times.hears(scene.now());
+                    let early = !conversation.channel.is_registered();
+                    let ends = UnixSeconds(exp.0 + TOKEN_LEEWAY.as_secs());
+                    let good = !early && own && scene.shared.wall() < ends;
+                    ended = conversation.text(&scene.shared, text.into()).is_err();
+                    if good == ended {
+                        let wall = scene.shared.wall();
+                        return Err(format!(
+                            "a token until {ends:?}, own: {own}, at {wall:?}: {good}"
+                        ));
+                    }
+                    if good {
+                        scene.renewals += 1;
+                        if scene.planted == Planted::ForgottenRenewal {
+                            conversation.channel.renew(self.times.token_ends);
+                        }
+                        self.times.token_ends = ends;
+                    }
                 }
                 Some((_, Sent::Hangup)) => ended = true,
                 None => {}
@@ -171,20 +274,66 @@ impl Peer {
         if !ended && let Some(close) = self.mailbox.closing() {
             ended = true;
             if close == Close::Replaced {
+                scene.books.replaced(&scene.ids[self.client], &self.mailbox)?;
                 self.silent = true;
             }
         }
-        let (now, wall) = (scene.now(), scene.shared.wall());
-        match conversation.channel.tick(now, wall, limits::REGISTER_TIMEOUT) {
-            Some(Tick::Close(_)) => ended = true,
-            // A browser answers it, if it is there.
-            Some(Tick::Ping) if !self.silent && !scene.random.one_in(4) => {
-                conversation.channel.heard(now);
-            }
-            Some(Tick::Ping) | None => {}
+        if !ended {
+            ended = self.looks_at_clock(&mut conversation, scene)?;
         }
         self.conversation = Some(conversation);
         Ok(ended)
+    }
+
+    /// Whether the connection is over; fails when that is for no reason, or late.
+    fn looks_at_clock(
+        &mut self,
+        conversation: &mut Conversation,
+        scene: &mut Scene,
+    ) -> Result<bool, String> {
+        let (now, wall) = (scene.now(), scene.shared.wall());
+        let read = match scene.planted {
+            // Deadlines of silence by a clock that people set.
+            Planted::WrongClock => scene.now_by_the_wall(),
+            _ => now,
+        };
+        let registered = conversation.channel.is_registered();
+        let times = &mut self.times;
+        let (expired, unregistered) =
+            (times.is_expired(wall), times.is_unregistered(registered, now));
+        match conversation.channel.tick(read, wall, REGISTER_TIMEOUT) {
+            Some(Tick::Close(close)) => {
+                let is_just = match close {
+                    Close::BadToken(_) => expired,
+                    Close::NoRegister(_) => unregistered,
+                    Close::Silent(_) => times.is_silent(now),
+                    _ => false,
+                };
+                let since = now - times.heard;
+                is_just.then_some(true).ok_or_else(|| {
+                    let ends = times.token_ends;
+                    format!(
+                        "unjustly closed: {close}, heard {since:?} ago, at {wall:?} of {ends:?}"
+                    )
+                })
+            }
+            _ if expired || unregistered || times.is_silent(now) => {
+                Err(format!("a connection outlived its time: expired is {expired}"))
+            }
+            Some(Tick::Ping) if now - times.heard < PING_AFTER => {
+                Err(format!("unjustly asked, heard {:?} ago", now - times.heard))
+            }
+            Some(Tick::Ping) => {
+                times.asked = Some(now);
+                // A browser answers it, if it is there.
+                if !self.silent && !scene.random.one_in(4) {
+                    conversation.channel.heard(now);
+                    times.hears(now);
+                }
+                Ok(false)
+            }
+            None => Ok(false),
+        }
     }
 
     /// Puts the planted fault in, if it is one that belongs here.
@@ -209,7 +358,7 @@ impl Peer {
                     conversation.channel.called(*id, ticket);
                 }
             }
-            Planted::Nothing | Planted::LostChange => {}
+            _ => {}
         }
     }
 
@@ -252,10 +401,21 @@ impl Peer {
         }
     }
 
+    /// Says something about a running call; not every agent wants to know.
+    fn logs(&mut self, id: &str, marker: &str, scene: &mut Scene) {
+        let level = ["debug", "info", "warning", "emergency"][scene.random.below(4)];
+        let log = format!(r#"{{"level":"{level}","data":"{marker}"}}"#);
+        let log = client::notify(Some(id), "notifications/message", &log);
+        self.send(log.unwrap_or_default(), scene);
+    }
+
     fn answers(&mut self, id: &str, marker: &str, scene: &mut Scene) {
         let progress = format!(r#"{{"progress":1,"message":"{marker}"}}"#);
         let note = client::notify(Some(id), "notifications/progress", &progress);
         let result = client::result(id, &client::text_result(&format!("echo:{marker};")));
+        if scene.random.one_in(4) {
+            self.logs(id, marker, scene);
+        }
         match scene.random.below(10) {
             // Not at all.
             0 => {}
@@ -290,4 +450,10 @@ impl Peer {
             _ => self.send(result, scene),
         }
     }
+}
+
+/// An `exp` that comes within the history, or not.
+fn soon(scene: &mut Scene) -> UnixSeconds {
+    let most = [30, 200, 10_000][scene.random.below(3)];
+    UnixSeconds(scene.shared.wall().0 + 1 + scene.random.next() % most)
 }

@@ -71,6 +71,30 @@ fn secrets_are_neither_logged_nor_handed_on() {
 }
 
 #[test]
+fn what_everyone_on_the_machine_can_see_has_no_secret() {
+    let bridge = Bridge::shared();
+    let connected = Connected::online(bridge, &by_hand(&[]));
+    let token = std::fs::read_to_string(&connected.token_file).expect("the token file");
+    let pid = connected.pid();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.expect("/proc shows our own child");
+    let child = children.split_whitespace().next().expect("the local server is its child");
+    for (name, what) in [(pid.to_string(), "cmdline"), (child.to_owned(), "cmdline")]
+        .into_iter()
+        .chain([(child.to_owned(), "environ")])
+    {
+        let path = format!("/proc/{name}/{what}");
+        let text = std::fs::read(&path).expect("/proc shows our own child");
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.len() > 10, "{path}: {text}");
+        for secret in [SECRET, &token, &token[..30]] {
+            assert!(!text.contains(secret), "{path} has {secret:?}: {text}");
+        }
+        assert!(!text.contains("CLIENTMCP_"), "{path}: {text}");
+    }
+}
+
+#[test]
 fn what_cannot_work_is_one_sentence_and_a_code() {
     let bridge = Bridge::shared();
     let url = format!("ws://{}", bridge.addr);
@@ -149,6 +173,22 @@ fn it_comes_back_when_the_bridge_does() {
     let agent = Agent::new(&second, &connected.client_id);
     assert_eq!(agent.call("echo", json!({"text": "back"})).text(), "back");
     assert_eq!(connected.log().matches("initialized by").count(), 1, "the server noticed nothing");
+}
+
+#[test]
+fn a_stopped_one_is_taken_for_gone_after_90_seconds_and_comes_back() {
+    let bridge = Bridge::start(&[]);
+    let connected = Connected::online(&bridge, &by_hand(&[]));
+    connected.signal(Signal::STOP);
+    let stopped = Instant::now();
+    bridge.await_log("nothing was heard for 90 s", Duration::from_secs(100));
+    assert!(stopped.elapsed() > Duration::from_secs(85), "{:?}", stopped.elapsed());
+    let agent = Agent::new(&bridge, &connected.client_id);
+    let words = agent.call("echo", json!({"text": "asleep"})).tool_error();
+    assert!(words.contains("not connected"), "{words}");
+    connected.signal(Signal::CONT);
+    connected.await_log_times(" online", 2);
+    assert_eq!(agent.call("echo", json!({"text": "back"})).text(), "back");
 }
 
 #[cfg(feature = "tls")]

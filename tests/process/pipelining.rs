@@ -245,3 +245,30 @@ fn an_agent_far_ahead_loses_the_connection_and_not_the_answer() {
         assert_eq!(http.read_response().json()["result"], json!({}));
     }
 }
+
+#[test]
+fn a_half_close_is_a_hang_up() {
+    let bridge = Bridge::start(&[]);
+    let agent = Agent::new(&bridge, &unique("half"));
+    // Nothing asked: nothing said.
+    let mut http = Http::connect(bridge.addr);
+    http.finish_sending();
+    http.expects_end();
+    // What can be answered at once is, and then the connection ends.
+    let ping = agent.legacy_request("ping", json!({})).bytes();
+    for count in [1, 3] {
+        let mut http = Http::connect(bridge.addr);
+        http.send(ping.repeat(count));
+        http.finish_sending();
+        for _ in 0..count {
+            assert_eq!(http.read_response().json()["result"], json!({}));
+        }
+        http.expects_end();
+    }
+    // Half a request behind it is no request.
+    let mut http = Http::connect(bridge.addr);
+    http.send([&ping[..], &ping[..ping.len() - 1]].concat());
+    http.finish_sending();
+    assert_eq!(http.read_response().json()["result"], json!({}));
+    http.expects_end();
+}

@@ -80,7 +80,7 @@ impl Http {
         self.try_response_to("GET")
     }
 
-    fn try_response_to(&mut self, method: &str) -> Result<Response, Trouble> {
+    pub fn try_response_to(&mut self, method: &str) -> Result<Response, Trouble> {
         loop {
             let mut response = self.try_head()?;
             if response.status < 200 && response.status != 101 {

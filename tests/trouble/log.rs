@@ -9,7 +9,7 @@ use crate::support::{Bridge, Request, SECRET, Token, token};
 #[test]
 fn no_token_secret_or_payload_is_ever_logged_or_echoed() {
     for format in ["text", "json"] {
-        let bridge = Bridge::start(&["--log-format", format]);
+        let bridge = Bridge::start(&["--log-format", format, "--log-level", "debug"]);
         let desk = Desk::on(&bridge);
         let good_agent = token(&desk.id, "agent");
         let good_client = token(&desk.id, "client");

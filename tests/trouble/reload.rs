@@ -2,13 +2,14 @@
 //! nothing.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::extra::{ADD, Ask, Desk, register};
-use crate::support::{Agent, Bridge, Client, SOON, Token, eventually};
+use crate::support::{Agent, Bridge, Client, Http, SOON, Token, eventually};
 
 const FIRST: &str = "the-first-secret-0123456789-0123456789";
 const SECOND: &str = "the-second-secret-0123456789-012345678";
@@ -71,6 +72,97 @@ fn secrets_are_rotated_by_a_signal() {
     });
     assert_eq!(status(&desk, SECOND), 200, "the last line needs no line break");
     bridge.assert_well("three reloads");
+}
+
+#[test]
+fn secrets_are_exchanged_under_load_with_no_refused_request() {
+    // docs/security.md: the new one above the old one, a signal; mint with the new one; when the last token
+    // of the old one has ended, its line goes, a signal.
+    let secret = |n: usize| format!("secret-number-{n:04}-0123456789-0123456789");
+    let file = SecretFile::with(&secret(0));
+    let bridge = bridge_with(&file);
+    let id = crate::support::unique("rotation");
+    let mut client = Client::connect_with_token(
+        &bridge,
+        &id,
+        &Token::of(&id, "client").secret(secret(0)).mint(),
+    );
+    client.offers(&["echo"]);
+    let (minted, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    // How many tokens of each secret are in use.
+    let in_use: Vec<AtomicUsize> = (0..=10).map(|_| AtomicUsize::new(0)).collect();
+    let signalled = |n: usize| {
+        bridge.signal(Signal::HUP);
+        let again = || bridge.log().matches("secrets read again").count() == n;
+        eventually("the secrets are read again", SOON, || again().then_some(()));
+    };
+    let asked: usize = std::thread::scope(|scope| {
+        // Agents that fetch a fresh token now and then: each is good for its whole life.
+        let agents: Vec<_> = (0..6)
+            .map(|agent| {
+                let (bridge, id, minted, done, in_use) = (&bridge, &id, &minted, &done, &in_use);
+                scope.spawn(move || {
+                    let (mut count, mut http) = (0, None);
+                    while !done.load(Ordering::Relaxed) {
+                        let number = minted.load(Ordering::SeqCst);
+                        in_use[number].fetch_add(1, Ordering::SeqCst);
+                        if minted.load(Ordering::SeqCst) != number {
+                            in_use[number].fetch_sub(1, Ordering::SeqCst);
+                            continue;
+                        }
+                        let scope = if agent == 0 { "client agent" } else { "agent" };
+                        let token = Token::of(id, scope).secret(secret(number)).mint();
+                        let fresh = Instant::now();
+                        while fresh.elapsed() < Duration::from_millis(40) {
+                            let request = Agent::with_token(bridge, id, &token)
+                                .legacy_request("ping", json!({}));
+                            let open: &mut Http =
+                                http.get_or_insert_with(|| Http::connect(bridge.addr));
+                            open.send(request.bytes());
+                            let answer = open.read_response();
+                            assert_eq!(answer.status, 200, "signed by {number}: {answer:?}");
+                            count += 1;
+                            if count % 50 == 0 {
+                                http = None;
+                            }
+                        }
+                        if agent == 0 {
+                            // And a client comes and goes with it.
+                            let mut other = unique_client(bridge, number, &secret);
+                            other.expects_alive();
+                            other.leaves();
+                        }
+                        in_use[number].fetch_sub(1, Ordering::SeqCst);
+                    }
+                    count
+                })
+            })
+            .collect();
+        for n in 1..=10 {
+            file.says(&format!("{}\n{}\n", secret(n), secret(n - 1)));
+            signalled(2 * n - 1);
+            minted.store(n, Ordering::SeqCst);
+            let last = || in_use[n - 1].load(Ordering::SeqCst) == 0;
+            eventually("the end of the last token of the old one", SOON, || last().then_some(()));
+            file.says(&secret(n));
+            signalled(2 * n);
+        }
+        done.store(true, Ordering::Relaxed);
+        agents.into_iter().map(|agent| agent.join().expect("no request was refused")).sum()
+    });
+    assert!(asked > 200, "only {asked} requests in the time of 20 signals");
+    client.expects_alive();
+    let old = Token::of(&id, "agent").secret(secret(9)).mint();
+    assert_eq!(Agent::with_token(&bridge, &id, &old).legacy("ping", json!({})).status(), 401);
+}
+
+/// A client of its own, with a token of this secret.
+fn unique_client(bridge: &Bridge, number: usize, secret: &dyn Fn(usize) -> String) -> Client {
+    let id = crate::support::unique("rotated");
+    let token = Token::of(&id, "client").secret(secret(number)).mint();
+    let mut client = Client::connect_with_token(bridge, &id, &token);
+    client.offers(&["echo"]);
+    client
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub struct Channel<R> {
     /// empty, in milliseconds since `opened`. 49 days fit; later there is no rate.
     registers_until: u32,
     opened: Instant,
+    /// When the client was last heard, or would have been heard last had the ping gone out on time.
     heard: Instant,
     token_ends: UnixSeconds,
     /// The calls that were written to the client and are not ended.
@@ -218,12 +219,16 @@ impl<R> Channel<R> {
             return Some(Tick::Close(Close::NoRegister(register_timeout.as_secs())));
         }
         let silence = now.since(self.heard);
-        if silence >= SILENT_AFTER {
-            return Some(Tick::Close(Close::Silent(SILENT_AFTER.as_secs())));
-        }
         if silence >= PING_AFTER && !self.pinged {
             self.pinged = true;
+            // A host that slept was not there to ask, and must not judge before it has: the client has
+            // as long as any other from its ping on.
+            let asked_on_time = now.0.saturating_sub(PING_AFTER.as_millis() as u64);
+            self.heard = self.heard.max(Instant(asked_on_time));
             return Some(Tick::Ping);
+        }
+        if silence >= SILENT_AFTER {
+            return Some(Tick::Close(Close::Silent(SILENT_AFTER.as_secs())));
         }
         None
     }

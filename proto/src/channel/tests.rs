@@ -153,9 +153,78 @@ fn any_frame_begins_the_silence_anew() {
 }
 
 #[test]
-fn a_host_that_slept_closes_without_a_ping() {
-    let mut story = Story::registered(3600);
-    assert_eq!(story.at(3_000_000), SILENT);
+fn a_host_that_slept_asks_before_it_judges() {
+    for woke in [45_001, 90_000, 3_000_000] {
+        let mut story = Story::registered(86_400);
+        assert_eq!(story.at(woke), "ping");
+        assert_eq!(story.deadline(), woke + 45_000);
+        assert_eq!(story.at(woke + 44_999), "nothing");
+        assert_eq!(story.at(woke + 45_000), SILENT);
+        // One that answers stays.
+        let mut story = Story::registered(86_400);
+        assert_eq!(story.at(woke), "ping");
+        story.ms = woke + 44_999;
+        story.channel.heard(story.now());
+        assert_eq!(story.deadline(), woke + 44_999 + 45_000);
+        assert_eq!(story.at(woke + 89_998), "nothing");
+    }
+}
+
+#[test]
+fn a_wall_clock_that_is_set_moves_the_ends_of_tokens_and_nothing_else() {
+    let walls =
+        [EPOCH, EPOCH + 1_000_000, 0, u64::MAX - 1, EPOCH - 1, EPOCH + 90, 1].map(UnixSeconds);
+    // Silence, and a register that does not come: whatever the wall clock says, and however it jumps.
+    for (registered, rows) in [
+        (true, &[(44_999, None), (45_000, Some(Tick::Ping)), (89_999, None)][..]),
+        (false, &[(0, None), (9_999, None)][..]),
+    ] {
+        for start in 0..walls.len() {
+            let mut channel = Channel::<u32>::new(Instant(5_000), UnixSeconds(u64::MAX));
+            if registered {
+                channel.joined();
+            }
+            for (turn, (ms, expected)) in rows.iter().enumerate() {
+                let (now, wall) = (Instant(5_000 + ms), walls[(start + turn) % walls.len()]);
+                assert_eq!(
+                    channel.tick(now, wall, REGISTER_TIMEOUT),
+                    *expected,
+                    "{ms} ms, {wall:?}"
+                );
+            }
+            let (end, close) = match registered {
+                true => (90_000, Close::Silent(90)),
+                false => (10_000, Close::NoRegister(10)),
+            };
+            let (now, wall) = (Instant(5_000 + end), walls[start]);
+            assert_eq!(channel.deadline(now, wall, REGISTER_TIMEOUT), now, "{wall:?}");
+            assert_eq!(
+                channel.tick(now, wall, REGISTER_TIMEOUT),
+                Some(Tick::Close(close)),
+                "{wall:?}"
+            );
+        }
+    }
+    // A token: by the wall clock alone, at once when that is set forward, and alive again when back.
+    for ms in [0, 1, 44_999] {
+        let now = Instant(5_000 + ms);
+        let mut channel = Channel::<u32>::new(Instant(5_000), UnixSeconds(EPOCH + 60));
+        channel.joined();
+        for (wall, left) in
+            [(EPOCH + 59, Some(1)), (EPOCH + 60, None), (EPOCH, Some(60)), (0, Some(EPOCH + 60))]
+        {
+            let expired = Tick::Close(Close::BadToken("token expired".into()));
+            let expected = if left.is_none() { Some(expired) } else { None };
+            assert_eq!(
+                channel.tick(now, UnixSeconds(wall), REGISTER_TIMEOUT),
+                expected,
+                "{ms} ms, {wall}"
+            );
+            let token = now + Duration::from_secs(left.unwrap_or(0));
+            let deadline = channel.deadline(now, UnixSeconds(wall), REGISTER_TIMEOUT);
+            assert_eq!(deadline, token.min(Instant(5_000 + 45_000)), "{ms} ms, {wall}");
+        }
+    }
 }
 
 #[test]
@@ -407,6 +476,7 @@ fn every_close_that_is_decided_here_is_met() {
         |story| story.at(10_000),
         |story| {
             story.channel.joined();
+            assert_eq!(story.at(45_000), "ping");
             story.at(90_000)
         },
     ];

@@ -20,9 +20,10 @@ use super::{
     Answer, CallKey, Effect, Phase, Request, RequestId, START_WAIT, SUSPENDED_TIMEOUT, Upstream,
     WAITING_MAX,
 };
-use crate::channel::client::{error_object, tool_error};
-use crate::json;
+use crate::channel::client::{error_object, raw_error, tool_error};
+use crate::json::{self, Kind};
 use crate::mcp::Era;
+use crate::reply;
 use crate::time::Instant;
 
 /// A call that the server is working on.
@@ -160,7 +161,7 @@ impl Upstream {
         mut running: Running,
         answer: Result<&str, &str>,
     ) {
-        let answer = answer.map(str::to_string).map_err(str::to_string);
+        let answer = acceptable(answer);
         match &mut running.to {
             To::Bridge(call) => {
                 let call = *call;
@@ -213,6 +214,10 @@ impl Upstream {
         }
         if running.method == "completion/complete" {
             return Err("A completion cannot ask anything.".to_string());
+        }
+        // It goes into an answer four levels further in, and may be too deep for the bridge there.
+        if json::validate(&format!("[[[[{params}]]]]")).is_err() {
+            return Err("The question is nested too deep.".to_string());
         }
         let mut request = Object::new();
         request.push("method", &format!("\"{method}\""));
@@ -390,7 +395,8 @@ impl Upstream {
             Some(about) => running.find(|(id, _)| *id == about).map(|(_, call)| call),
             None => running.next().filter(|_| running.next().is_none()).map(|(_, call)| call),
         };
-        if let Some(call) = call {
+        // The bridge takes objects only, and would close the connection that all calls share.
+        if let Some(call) = call.filter(|_| params.starts_with('{')) {
             let method = "notifications/message";
             let params = params.to_string();
             self.effects.push_back(Effect::Note { call, method, params });
@@ -401,6 +407,23 @@ impl Upstream {
 const NOT_RUNNING: &str = "The local MCP server is not running; it is being started again.";
 
 const GONE: &str = "No call waits under this requestState: it has ended, or it was kept too long. Call again without it.";
+
+/// An answer that the bridge takes: it closes the connection over any other, and with that ends every call.
+fn acceptable(answer: Result<&str, &str>) -> Answer {
+    match answer {
+        Ok(result) if result.starts_with('{') => Ok(result.to_string()),
+        Ok(result) => {
+            let came = Kind::of(result).map_or("nothing", Kind::words);
+            let words = format!("The local MCP server answered with {came} for a result.");
+            Err(error_object(-32603, &words))
+        }
+        Err(error) if reply::read(&raw_error("c", error)).is_ok() => Err(error.to_string()),
+        Err(error) => {
+            let words = format!("The local MCP server failed: {}", json::cut(error));
+            Err(error_object(-32603, &words))
+        }
+    }
+}
 
 fn target(method: &str, params: &str) -> Option<String> {
     let name = if method == "resources/read" { "uri" } else { "name" };

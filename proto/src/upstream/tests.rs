@@ -816,3 +816,44 @@ fn a_request_that_was_not_delivered_ends_what_it_was_for() {
     play.carry();
     assert_eq!(play.restarts, ["connection refused"]);
 }
+
+#[test]
+fn an_answer_that_is_none_ends_its_call_and_not_the_connection() {
+    for (member, raw, words) in [
+        ("result", "null", "The local MCP server answered with null for a result."),
+        ("result", r#""text""#, "The local MCP server answered with a string for a result."),
+        ("result", "[]", "The local MCP server answered with an array for a result."),
+        ("error", r#""broken""#, r#"The local MCP server failed: "broken""#),
+        ("error", r#"{"code":"x"}"#, r#"The local MCP server failed: {"code":"x"}"#),
+        (
+            "error",
+            r#"{"code":1.5,"message":""}"#,
+            r#"The local MCP server failed: {"code":1.5,"message":""}"#,
+        ),
+    ] {
+        let mut play = Play::tools();
+        play.calls(1, json!({"name": "t"}), CAN_ALL);
+        let call = play.expects("tools/call");
+        play.says_text(&format!(r#"{{"jsonrpc":"2.0","id":{},"{member}":{raw}}}"#, call["id"]));
+        let error = json!({"code": -32603, "message": words});
+        assert_eq!(play.last_answer(), &(1, Err(error)), "{member}: {raw}");
+    }
+}
+
+#[test]
+fn what_the_bridge_would_not_take_is_not_passed_on() {
+    let mut play = Play::tools();
+    play.calls(1, json!({"name": "t"}), CAN_ALL);
+    let call = play.expects("tools/call");
+    play.says(json!({"method": "notifications/message", "params": ["no", "object"]}));
+    play.says(json!({"method": "notifications/resources/updated", "params": {"uri": 5}}));
+    assert!(play.notes.is_empty() && play.announced.is_empty());
+    let deep = format!("{}{}", "[".repeat(509), "]".repeat(509));
+    play.says_text(&format!(
+        r#"{{"id":"a","method":"elicitation/create","params":{{"message":"m","x":{deep}}}}}"#
+    ));
+    let refused = play.expects_answer(json!("a"));
+    assert_eq!(refused["error"]["message"], "The question is nested too deep.");
+    play.answers(&call, json!({}));
+    assert_eq!(play.last_answer(), &(1, Ok(json!({}))));
+}

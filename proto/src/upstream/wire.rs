@@ -56,7 +56,9 @@ pub fn response(id: &str, answer: Result<&str, &str>) -> String {
         Ok(result) => ("result", result),
         Err(error) => ("error", error),
     };
-    let mut text = format!(r#"{{"jsonrpc":"2.0","id":{id},"{member}":"#);
+    let mut text = String::from(r#"{"jsonrpc":"2.0","id":"#);
+    push_line(id, &mut text);
+    text.push_str(&format!(r#","{member}":"#));
     push_line(raw, &mut text);
     text.push('}');
     text

@@ -248,6 +248,36 @@ fn a_token_is_renewed_before_it_ends() {
 }
 
 #[test]
+fn a_wall_clock_that_is_wrong_moves_a_renewal_and_nothing_else() {
+    let ends = UnixSeconds(1_800_000_000);
+    // What the wall clock said when the token was shown, and when it is renewed.
+    for (wall, renewal) in [
+        (1_800_000_000 - 1000, Some(800_000)),
+        (1_800_000_000, Some(1_000)),
+        (u64::MAX, Some(1_000)),
+        // A machine without a clock of its own thinks that it is 1970: not in this connection's life.
+        (0, None),
+    ] {
+        let mut line = Line::new(Instant(0), UnixSeconds(wall), Some(ends));
+        line.registered(Instant(0), Duration::from_secs(3600));
+        let mut asked = None;
+        let mut pings = Vec::new();
+        for ms in (0..=1_000_000).step_by(500) {
+            line.heard(Instant(ms));
+            while let Some(tick) = line.tick(Instant(ms)) {
+                match tick {
+                    Tick::Ping => pings.push(ms),
+                    Tick::Renew => asked = asked.or(Some(ms)),
+                    Tick::Lost(why) => panic!("{why} at {ms}, wall {wall}"),
+                }
+            }
+        }
+        assert_eq!(asked, renewal, "wall {wall}");
+        assert_eq!(pings, [30_000], "wall {wall}");
+    }
+}
+
+#[test]
 fn a_source_without_a_fresh_token_is_asked_again_but_not_hammered() {
     let mut line = Line::new(START, WALL, Some(UnixSeconds(WALL.0 + 1000)));
     line.registered(START, PING_INTERVAL);
