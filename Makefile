@@ -50,4 +50,11 @@ static-musl: # the same on musl, where its Rust target is installed
 bench: static # measures the static bridge against a baseline and a floor; more flags with ARGS
 	cargo run --release -p clientmcp-bench -- --server $${CARGO_TARGET_DIR:-target}/static/clientmcp $(ARGS)
 
-.PHONY: help run test lint advisories sbom static static-musl bench fuzz
+MINUTES ?= 30
+soak: static # everything that agents and clients do, for MINUTES=30, with books kept, on the static bridge
+	cargo run --release -p clientmcp-bench -- soak --minutes $(MINUTES) --server $${CARGO_TARGET_DIR:-target}/static/clientmcp $(ARGS)
+
+attack: static # throws all that is bad at the static bridge while a hundred agents call
+	cargo run --release -p clientmcp-bench -- attack --server $${CARGO_TARGET_DIR:-target}/static/clientmcp $(ARGS)
+
+.PHONY: help run test lint advisories sbom static static-musl bench soak attack fuzz

@@ -6,7 +6,7 @@
 //! message boundary. What the messages mean is `conversation`'s business.
 
 use std::future::{Future, poll_fn};
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::rc::Rc;
 use std::string::FromUtf8Error;
 use std::task::{Context, Poll};
@@ -15,7 +15,7 @@ use async_tungstenite::tungstenite::protocol::WebSocketContext;
 use async_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use clientmcp_proto::channel::Tick;
 use clientmcp_proto::fault::Close;
-use clientmcp_proto::frames::{self, Boundary};
+use clientmcp_proto::frames::{self, Boundary, Sign, sign_of_life};
 use clientmcp_proto::limits;
 use clientmcp_proto::time::{Instant, UnixSeconds};
 use clientmcp_proto::token::Claims;
@@ -207,7 +207,7 @@ impl Connection {
     /// Who does not read is not read either: every answer would only be one more to keep. And one register
     /// at a time: its answer can be thirty times as long. And not too many of them.
     fn may_read(&self) -> bool {
-        !self.blocked && !self.conversation.joining && !self.rests()
+        !self.blocked && !self.conversation.is_joining() && !self.rests()
     }
 
     fn rests(&self) -> bool {
@@ -228,7 +228,7 @@ impl Connection {
         }
         let io = if self.blocked {
             self.socket.io.poll_writable(cx).is_ready()
-        } else if self.conversation.joining || rest > now {
+        } else if self.conversation.is_joining() || rest > now {
             false
         } else if self.has_unread() {
             true
@@ -285,6 +285,9 @@ impl Connection {
             Some(partial) => self.awake().partial = Some(partial),
             None => {
                 let bytes = &scratch[..count];
+                if self.awake.is_none() && self.answer_asleep(bytes)? {
+                    return Ok(false);
+                }
                 if let Some(other) = self.other() {
                     other.boundary.feed(bytes);
                 }
@@ -293,6 +296,31 @@ impl Connection {
         }
         // Less than there was room for: there is no more.
         Ok(count == room)
+    }
+
+    /// Answers a sign of life, which is all that most clients send most of the time, without waking up.
+    /// `false` for everything else.
+    fn answer_asleep(&mut self, bytes: &[u8]) -> Result<bool, Ended> {
+        let answer = match sign_of_life(bytes) {
+            Some(Sign::Ping(answer)) => answer,
+            Some(Sign::Pong) => return Ok(true),
+            None => return Ok(false),
+        };
+        let answer = answer.bytes();
+        let sent = match self.socket.io.get_ref().write(answer) {
+            Ok(count) => count,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                0
+            }
+            Err(_) => return Err(Ended::Lost),
+        };
+        self.shared().metrics.channel_sent_bytes.add(sent as u64);
+        if sent < answer.len() {
+            self.awake().outbox.put_bytes(&answer[sent..]);
+        }
+        Ok(true)
     }
 
     fn other(&mut self) -> Option<&mut Other> {

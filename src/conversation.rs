@@ -61,14 +61,15 @@ impl Params {
     }
 }
 
+/// Boxed once more, because eight bytes of a sleeping connection are enough for what most do without.
+struct Jti(Box<str>);
+
 pub struct Conversation {
     pub client_id: ClientId,
-    /// The token's own name, by which it can be revoked.
-    jti: Option<Box<str>>,
+    /// The token's own name, by which it can be revoked; not kept where nothing is revoked.
+    jti: Option<Box<Jti>>,
     pub mailbox: Rc<Mailbox>,
     pub channel: Channel<Rc<Ticket>>,
-    /// A register is with the registry, and its answer not written.
-    pub joining: bool,
 }
 
 impl Conversation {
@@ -78,9 +79,8 @@ impl Conversation {
         Conversation {
             channel: Channel::new(shared.now(), claims.ends_at()),
             client_id: claims.client_id,
-            jti: claims.jti,
+            jti: revocable(shared, claims.jti),
             mailbox,
-            joining: false,
         }
     }
 
@@ -110,6 +110,11 @@ impl Conversation {
             Step::Close(close) => return Err(close),
         }
         Ok(None)
+    }
+
+    /// A register is with the registry, and its answer not written.
+    pub fn is_joining(&self) -> bool {
+        self.mailbox.joining.get()
     }
 
     fn register(&mut self, shared: &Shared, text: &str) -> Result<(), Close> {
@@ -151,7 +156,7 @@ impl Conversation {
                 ],
             );
         }
-        self.joining = true;
+        self.mailbox.joining.set(true);
         shared.tell(Request::Join(Box::new(Join {
             client_id: self.client_id.clone(),
             mailbox: self.mailbox.clone(),
@@ -169,7 +174,7 @@ impl Conversation {
             return Err(Close::BadToken("the fresh token is for another client ID".into()));
         }
         self.channel.renew(claims.ends_at());
-        self.jti = claims.jti;
+        self.jti = revocable(shared, claims.jti);
         Ok(())
     }
 
@@ -178,12 +183,13 @@ impl Conversation {
         while let Some(item) = self.mailbox.pop() {
             match item {
                 Item::CheckToken(revoked) => {
-                    if revoked.covers_token(&self.client_id, self.jti.as_deref()) {
+                    if revoked.covers_token(&self.client_id, self.jti.as_deref().map(|jti| &*jti.0))
+                    {
                         self.mailbox.ask_to_close(Close::BadToken("token revoked".into()));
                     }
                 }
                 Item::Joined { refused } => {
-                    self.joining = false;
+                    self.mailbox.joining.set(false);
                     let text = channel::registered(&self.client_id, &refused);
                     return Some(Outgoing::Text(text.into()));
                 }
@@ -228,4 +234,9 @@ impl Conversation {
         let (client_id, mailbox) = (self.client_id, self.mailbox);
         shared.tell(Request::Leave { client_id, mailbox, unsent });
     }
+}
+
+fn revocable(shared: &Shared, jti: Option<Box<str>>) -> Option<Box<Jti>> {
+    let jti = jti.filter(|_| shared.config.revoked_file.is_some());
+    jti.map(|jti| Box::new(Jti(jti)))
 }

@@ -29,6 +29,7 @@ const SDK_PLACE: &str = "/*__CLIENTMCP_SDK__*/";
 const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 /// Starts the demo client and, once it has joined, prints how to call it.
+#[inline(never)] // its future is large: 100 KB of stack that a bridge without it would touch too
 pub fn start(shared: &Rc<Shared>, address: SocketAddr) {
     let (joined, first_join) = flume::bounded(1);
     let client_token = token(shared, CLIENT_ID, Scope::Client);

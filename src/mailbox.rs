@@ -1,10 +1,10 @@
 //! A connection's inbox: what the registry and the agents want from it, in order.
 //!
-//! Not a flume queue because fifty thousand of them sleep at once: this one is 100 bytes while empty. It
+//! Not a flume queue because fifty thousand of them sleep at once: this one is 72 bytes while empty. It
 //! is bounded by its senders: the registry counts calls and bytes before it puts a call in, and all else
 //! is at most one item per call or register.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -34,7 +34,9 @@ pub enum Item {
 pub struct Mailbox {
     /// Counts the connections, so that of two it is known which is the newer. It may start over.
     number: u32,
-    queue: RefCell<VecDeque<Item>>,
+    /// Only while there is something in it.
+    #[allow(clippy::box_collection)] // 8 bytes asleep where the bare one takes 32
+    queue: Cell<Option<Box<VecDeque<Item>>>>,
     waker: Cell<Option<Waker>>,
     closed: Cell<bool>,
     /// The connection is to be closed for this reason. Not in the queue, because a client that does not
@@ -42,6 +44,8 @@ pub struct Mailbox {
     closing: Cell<Option<Box<Close>>>,
     /// The registry knows whose it is.
     pub registered: Cell<bool>,
+    /// A register of its connection is with the registry, and the answer not written.
+    pub joining: Cell<bool>,
     /// Calls of this client that are not ended, written or not.
     pub calls: Cell<usize>,
     /// Bytes of the calls that are not written yet.
@@ -63,7 +67,9 @@ impl Mailbox {
         if self.closed.get() {
             return;
         }
-        self.queue.borrow_mut().push_back(item);
+        let mut queue = self.queue.take().unwrap_or_default();
+        queue.push_back(item);
+        self.queue.set(Some(queue));
         self.wake();
     }
 
@@ -85,17 +91,27 @@ impl Mailbox {
     }
 
     pub fn pop(&self) -> Option<Item> {
-        let mut queue = self.queue.borrow_mut();
+        let mut queue = self.queue.take()?;
         let item = queue.pop_front();
-        if queue.is_empty() {
-            // A sleeping connection keeps no capacity.
-            *queue = VecDeque::new();
+        if !queue.is_empty() {
+            self.queue.set(Some(queue));
         }
         item
     }
 
+    /// Takes a call out that is over. Its client may be one that does not read: calls that nobody counts
+    /// any more would pile up here, with their bodies.
+    pub fn withdraw(&self, call: &Ticket) {
+        let Some(mut queue) = self.queue.take() else { return };
+        queue.retain(|item| !matches!(item, Item::Call(other) if std::ptr::eq(&**other, call)));
+        self.queue.set(Some(queue).filter(|queue| !queue.is_empty()));
+    }
+
     pub fn is_empty(&self) -> bool {
-        self.queue.borrow().is_empty()
+        let queue = self.queue.take();
+        let empty = queue.is_none();
+        self.queue.set(queue);
+        empty
     }
 
     /// Ready when the connection is asked to close, or, unless it is `blocked`, when there is something
@@ -114,7 +130,7 @@ impl Mailbox {
     /// Takes nothing more; returns what was left in it.
     pub fn close(&self) -> VecDeque<Item> {
         self.closed.set(true);
-        std::mem::take(&mut self.queue.borrow_mut())
+        *self.queue.take().unwrap_or_default()
     }
 
     pub fn is_closed(&self) -> bool {

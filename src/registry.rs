@@ -370,7 +370,11 @@ impl Registry {
             let lately = |since: Instant| now.since(since) < grace;
             if let Err(fault) = ticket.call.judge(view, &ticket.body) {
                 ticket.end(Reply::Fault(fault));
-            } else if entry.left_at().is_some_and(lately) || lately(self.started) {
+            } else if entry.online().is_some()
+                || entry.left_at().is_some_and(lately)
+                || lately(self.started)
+            {
+                // One that is online without a mailbox is leaving at this moment.
                 self.park(now, ticket);
             } else {
                 ticket.end(Reply::Trouble(Trouble::NotConnected));
@@ -452,7 +456,10 @@ impl Registry {
             return;
         }
         let offer = self.shared_offer(offer);
-        let entry = self.clients.entry(client_id.clone()).or_default();
+        // From now on the key is the ID that the connection has: a client that came back would keep two
+        // copies of its text otherwise.
+        let entry = self.clients.remove(&client_id).unwrap_or_default();
+        let entry = self.clients.entry(client_id.clone()).or_insert(entry);
         let again = entry.online().is_some_and(|old| Rc::ptr_eq(old, &mailbox));
         if !again {
             let before = std::mem::replace(&mut entry.presence, Presence::Online(mailbox.clone()));

@@ -287,25 +287,23 @@ fn a_fault_put_in_on_purpose_is_noticed() {
     }
 }
 
-/// The mailboxes of clients that have registered, one for each ID.
-fn joined(world: &mut World) -> [Rc<Mailbox>; 2] {
+/// The mailbox of a client's connection that has registered, which has this number.
+fn joined(world: &mut World, client: usize, number: u32) -> Rc<Mailbox> {
     let register =
         r#"{"type":"register","tools":[{"name":"echo","inputSchema":{"type":"object"}}]}"#;
-    world.scene.ids.clone().map(|client_id| {
-        let (offer, refused) = Offer::check(register, &Default::default()).expect("a register");
-        let mailbox: Rc<Mailbox> = Rc::default();
-        let join = Join { client_id, mailbox: mailbox.clone(), offer, refused };
-        world.registry.handle(Request::Join(Box::new(join)));
-        assert!(matches!(mailbox.pop(), Some(Item::Joined { .. })));
-        mailbox
-    })
+    let (offer, refused) = Offer::check(register, &Default::default()).expect("a register");
+    let (client_id, mailbox) = (world.scene.ids[client].clone(), Rc::new(Mailbox::new(number)));
+    let join = Join { client_id, mailbox: mailbox.clone(), offer, refused };
+    world.registry.handle(Request::Join(Box::new(join)));
+    assert!(matches!(mailbox.pop(), Some(Item::Joined { .. })));
+    mailbox
 }
 
 /// Found by the histories: the registry sent a call on although it was over by then.
 #[test]
 fn a_call_whose_agent_hung_up_at_once_is_never_sent() {
     let mut world = World::new(0, Planted::Nothing).expect("a good configuration");
-    let mailboxes = joined(&mut world);
+    let mailboxes = [0, 1].map(|client| joined(&mut world, client, 1));
     let written = |world: &mut World| {
         while world.turn_of_registry() {}
         let items = mailboxes.iter().flat_map(|mailbox| std::iter::from_fn(|| mailbox.pop()));
@@ -325,26 +323,44 @@ fn a_call_whose_agent_hung_up_at_once_is_never_sent() {
 #[test]
 fn a_queued_call_leaves_nothing_when_its_agent_hangs_up() {
     let mut world = World::new(0, Planted::Nothing).expect("a good configuration");
-    let mailboxes = joined(&mut world);
-    let others = mailboxes.each_ref().map(|mailbox| {
-        let id = world.scene.shared.next_call_id();
-        mailbox.push(Item::Cancel { id, reason: "before it" });
-        id
-    });
+    let mailboxes = [0, 1].map(|client| joined(&mut world, client, 1));
+    let other = world.scene.shared.next_call_id();
+    for mailbox in &mailboxes {
+        mailbox.push(Item::Cancel { id: other, reason: "it was there before" });
+    }
     let agent = Agent::calls(&mut world.scene);
     while world.turn_of_registry() {}
-    assert!(mailboxes.iter().any(|mailbox| mailbox.queued_bytes.get() > 0), "it is queued");
+    let mailbox = &mailboxes[agent.client];
+    assert!(mailbox.queued_bytes.get() > 0, "it is queued");
     let ticket = agent.jobs[0].1.ticket.clone();
     assert_eq!(Rc::weak_count(&ticket), 1, "the registry can find it");
     drop(agent);
     assert_eq!(Rc::weak_count(&ticket), 0, "and has nothing of a call that is over");
-    for (mailbox, other) in mailboxes.iter().zip(others) {
-        assert!(
-            matches!(mailbox.pop(), Some(Item::Cancel { id, .. }) if id == other),
-            "others stay"
-        );
-        assert!(mailbox.is_empty() && mailbox.queued_bytes.get() == 0 && mailbox.calls.get() == 0);
-    }
+    let left = mailbox.pop();
+    assert!(matches!(left, Some(Item::Cancel { id, .. }) if id == other), "the other stays");
+    assert!(mailbox.is_empty());
+    assert_eq!((mailbox.queued_bytes.get(), mailbox.calls.get()), (0, 0));
+}
+
+/// Found by a soak: between the end of a connection and its `Leave` a call was told that nobody is there.
+#[test]
+fn a_call_that_comes_while_its_client_leaves_waits_for_it() {
+    let mut world = World::new(0, Planted::Nothing).expect("a good configuration");
+    let mailboxes = [0, 1].map(|client| joined(&mut world, client, 1));
+    // The bridge did not begin a moment ago.
+    world.scene.pass(Duration::from_secs(3600));
+    let mut agent = Agent::calls(&mut world.scene);
+    mailboxes.iter().for_each(|mailbox| drop(mailbox.close()));
+    let calls = agent.jobs.len().min(world.scene.shared.config.calls_per_client_max);
+    while world.turn_of_registry() {}
+    while agent.turn(&mut world.scene).expect("nothing wrong") && !agent.jobs.is_empty() {}
+    assert!(agent.jobs.len() >= calls, "they wait for the client to come back");
+    let mailbox = mailboxes[agent.client].clone();
+    let client_id = world.scene.ids[agent.client].clone();
+    world.registry.handle(Request::Leave { client_id, mailbox, unsent: Vec::new() });
+    let back = joined(&mut world, agent.client, 2);
+    let items = std::iter::from_fn(|| back.pop());
+    assert_eq!(items.filter(|item| matches!(item, Item::Call(_))).count(), calls);
 }
 
 /// Found from outside, where 150 pairs of connections were needed to see it.

@@ -341,19 +341,10 @@ impl Ticket {
             running.remove(self);
         }
         match self.enter(State::Over) {
-            State::Queued(mailbox) => self.withdraw(&mailbox),
+            State::Queued(mailbox) => mailbox.withdraw(self),
             State::Written(mailbox) => mailbox.push(Item::Cancel { id: self.id(), reason }),
             State::Waiting | State::Answered | State::Over => {}
         }
-    }
-
-    /// Its client may be one that does not read: the bodies of calls that nobody counts any more would
-    /// pile up there.
-    fn withdraw(&self, mailbox: &Mailbox) {
-        let items: Vec<Item> = std::iter::from_fn(|| mailbox.pop()).collect();
-        let is_other =
-            |item: &Item| !matches!(item, Item::Call(ticket) if std::ptr::eq(&**ticket, self));
-        items.into_iter().filter(is_other).for_each(|item| mailbox.push(item));
     }
 
     /// Whether the client may still end it.

@@ -7,12 +7,10 @@
 mod calls;
 mod hold;
 mod load;
+mod long;
 mod memory;
-mod proc;
 mod report;
-mod server;
 mod startup;
-mod wire;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -20,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use clientmcp_bench::{proc, server, wire};
 use report::Report;
 use server::Server;
 
@@ -165,6 +164,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let done = match words.as_slice() {
         [hold, server, number] if hold == "hold" => hold::work(server, number),
+        [verb, words @ ..] if long::is_verb(verb) => long::run(verb, words),
         words => Plan::parse(words).and_then(|plan| run(plan, words)),
     };
     match done {

@@ -34,6 +34,24 @@ pub fn memory(pid: u32) -> Result<Memory, String> {
     })
 }
 
+/// Time that all processors together were not idle since the start, in hundredths of a second: what the
+/// host takes away counts too.
+pub fn busy() -> Result<Duration, String> {
+    let text = read("/proc/stat")?;
+    let line = text.lines().next().unwrap_or_default();
+    let ticks = line.split_whitespace().skip(1).map(|word| word.parse::<u64>().unwrap_or(0));
+    let ticks: Vec<u64> = ticks.take(8).collect();
+    // The fourth is idle and the fifth waits for a disk.
+    let busy = ticks.iter().enumerate().filter(|(at, _)| !matches!(at, 3 | 4));
+    Ok(Duration::from_millis(busy.map(|(_, ticks)| ticks * 10).sum()))
+}
+
+/// How many files a process has open.
+pub fn files(pid: u32) -> Result<usize, String> {
+    let path = format!("/proc/{pid}/fd");
+    fs::read_dir(&path).map(Iterator::count).map_err(|error| format!("{path}: {error}"))
+}
+
 /// User and system time of all threads that there are.
 ///
 /// From the scheduler's own count in nanoseconds, which is exact for a process that sleeps often; the

@@ -50,6 +50,23 @@ impl Server {
         Server { name: name.to_owned(), program, command, flags, sections }
     }
 
+    /// Sets a flag of the bridge, in place of what it was.
+    pub fn set(&mut self, flag: &str, value: &str) {
+        if let Some(at) = self.flags.iter().position(|one| one == flag) {
+            self.flags.drain(at..at + 2);
+        }
+        self.flags.extend([flag.to_owned(), value.to_owned()]);
+    }
+
+    /// Sets a flag if this build has it: an older one did without that limit.
+    pub fn set_if_known(&mut self, flag: &str, value: &str) {
+        let help = Command::new(&self.program).args(&self.command).arg("--help").output();
+        let help = help.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        if help.unwrap_or_default().split_whitespace().any(|word| word == flag) {
+            self.set(flag, value);
+        }
+    }
+
     pub fn takes_part(&self, section: &str) -> bool {
         self.is_bridge() || self.sections.contains(&section)
     }
@@ -139,6 +156,11 @@ impl Running {
 
     pub fn memory(&self) -> Result<Memory, String> {
         proc::memory(self.child.id())
+    }
+
+    /// How many files it has open.
+    pub fn files(&self) -> Result<usize, String> {
+        proc::files(self.child.id())
     }
 
     /// User and system time so far.

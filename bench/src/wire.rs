@@ -94,9 +94,9 @@ pub fn frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
 }
 
 pub const TEXT: u8 = 1;
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
-const PONG: u8 = 10;
+pub const CLOSE: u8 = 8;
+pub const PING: u8 = 9;
+pub const PONG: u8 = 10;
 
 /// The request that becomes a WebSocket.
 pub fn upgrade(token: &str) -> String {
@@ -119,7 +119,10 @@ pub fn post(token: &str, accept: &str, more: &str, body: &str) -> String {
 pub const ACCEPT_BOTH: &str = "application/json, text/event-stream";
 pub const ACCEPT_EVENTS: &str = "text/event-stream";
 
-const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
+pub const ERA_2025: &str = "MCP-Protocol-Version: 2025-11-25\r\n";
+
+/// What an agent of 2026 says of itself with every request.
+pub const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
 
 /// `initialize` as an agent of 2025 sends it.
 pub fn initialize(token: &str) -> String {

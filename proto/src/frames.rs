@@ -2,10 +2,12 @@
 //!
 //! Nearly all that a client sends is text messages of one frame; [`plain_text`] knows those and nothing
 //! else. Whatever it does not know goes to a library that knows the whole protocol, and [`Boundary`] tells
-//! when that has seen the end of a message. Judges nothing: no UTF-8, no close codes.
+//! when that has seen the end of a message. Judges nothing: no UTF-8, no close codes. [`sign_of_life`]
+//! knows the few bytes that an idle client sends, so that nobody has to wake up for them.
 
 use alloc::vec::Vec;
 
+use crate::channel;
 use crate::limits::MESSAGE_BYTES_MAX;
 
 /// The header of a frame that is a whole text message of a client.
@@ -149,6 +151,65 @@ impl Boundary {
     }
 }
 
+/// Longest payload of a control frame (RFC 6455 §5.5), and all that one byte of length can say.
+const SHORT_BYTES_MAX: usize = 125;
+
+/// What a client sends that has nothing to say.
+#[derive(Clone, Debug)]
+pub enum Sign {
+    /// A ping, as a frame or as the channel's message: it wants this answer.
+    Ping(ShortFrame),
+    /// A pong frame, which wants none.
+    Pong,
+}
+
+/// A whole frame of a server that was made without a context.
+#[derive(Clone, Debug)]
+pub struct ShortFrame {
+    bytes: [u8; 2 + SHORT_BYTES_MAX],
+    len: usize,
+}
+
+impl ShortFrame {
+    fn new(first: u8, payload: impl Iterator<Item = u8>) -> ShortFrame {
+        let mut bytes = [0; 2 + SHORT_BYTES_MAX];
+        let mut count = 0;
+        for (byte, from) in bytes[2..].iter_mut().zip(payload) {
+            *byte = from;
+            count += 1;
+        }
+        bytes[..2].copy_from_slice(&[first, count]);
+        ShortFrame { bytes, len: 2 + usize::from(count) }
+    }
+
+    /// Header and payload.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// What the client said, when `bytes` are exactly one frame that is a sign of life: unfragmented,
+/// masked, without extension bits. `None` for all else, be it right or wrong. To be asked between two
+/// messages only.
+pub fn sign_of_life(bytes: &[u8]) -> Option<Sign> {
+    let (&[first, length], rest) = bytes.split_first_chunk()?;
+    let (mask, payload) = rest.split_first_chunk::<4>()?;
+    // With the mask bit, and one byte of length; RFC 6455 §5.1, §5.2.
+    if payload.len() > SHORT_BYTES_MAX || usize::from(length) != 0x80 | payload.len() {
+        return None;
+    }
+    let unmasked = payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask);
+    match first {
+        0x81 if unmasked.clone().eq(channel::PING.bytes()) => {
+            Some(Sign::Ping(ShortFrame::new(0x81, channel::PONG.bytes())))
+        }
+        // RFC 6455 §5.5.3: a pong has the payload of its ping.
+        0x89 => Some(Sign::Ping(ShortFrame::new(0x8a, unmasked))),
+        0x8a => Some(Sign::Pong),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,5 +323,60 @@ mod tests {
         assert!(!boundary.is_between_messages(), "middle fragment");
         boundary.feed(&frame(0x80, 0, true));
         assert!(boundary.is_between_messages(), "last fragment");
+    }
+
+    fn masked(first: u8, mask: [u8; 4], payload: &[u8]) -> Vec<u8> {
+        let mut bytes = alloc::vec![first, 0x80 | payload.len() as u8];
+        bytes.extend(mask);
+        bytes.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+        bytes
+    }
+
+    /// The answer; empty for a pong.
+    fn answer(bytes: &[u8]) -> Option<Vec<u8>> {
+        sign_of_life(bytes).map(|sign| match sign {
+            Sign::Ping(frame) => frame.bytes().to_vec(),
+            Sign::Pong => Vec::new(),
+        })
+    }
+
+    #[test]
+    fn signs_of_life_are_answered_like_by_a_context() {
+        for mask in [[0; 4], [1, 2, 3, 4], [0xff, 0x80, 0, 0x7f]] {
+            let pong = [&[0x81, 15][..], channel::PONG.as_bytes()].concat();
+            let ping = masked(0x81, mask, channel::PING.as_bytes());
+            assert_eq!(answer(&ping), Some(pong));
+            for payload in [&b""[..], b"a", b"12345", &[0xff; 124], &[0; 125]] {
+                let pong = [&[0x8a, payload.len() as u8][..], payload].concat();
+                assert_eq!(answer(&masked(0x89, mask, payload)), Some(pong));
+                assert_eq!(answer(&masked(0x8a, mask, payload)), Some(Vec::new()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_exactly_one_such_frame_goes_the_usual_way() {
+        let mask = [1, 2, 3, 4];
+        for whole in [masked(0x81, mask, channel::PING.as_bytes()), masked(0x89, mask, b"12345")] {
+            for end in 0..whole.len() {
+                assert_eq!(answer(&whole[..end]), None, "{end} bytes of {whole:?}");
+            }
+            assert_eq!(answer(&[&whole[..], &[0x81]].concat()), None, "more behind it");
+            assert_eq!(answer(&[&whole[..], &whole[..]].concat()), None, "twice");
+            let unmasked = [&[whole[0], whole[1] & 0x7f], &whole[2..]].concat();
+            assert_eq!(answer(&unmasked), None, "the mask bit is missing");
+        }
+        // Other opcodes, extension bits, no FIN.
+        for first in (0..=0xff).filter(|first| ![0x81, 0x89, 0x8a].contains(first)) {
+            assert_eq!(answer(&masked(first, mask, channel::PING.as_bytes())), None, "{first:x}");
+        }
+        // A control frame is 125 bytes at most, and a length has one form.
+        for length in [126, 127] {
+            let long = [&[0x89, 0x80 | length, 0, 126], &mask[..], &[0; 126]].concat();
+            assert_eq!(answer(&long), None, "{length}");
+        }
+        for text in [r#"{"type":"pong"}"#, r#"{"type":"ping" }"#, r#"{"type":"pinG"}"#, ""] {
+            assert_eq!(answer(&masked(0x81, mask, text.as_bytes())), None, "{text}");
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! What a client offers: a register message, checked, and what may be listed from it (SPEC §4,
 //! §5.1).
 //!
-//! An `Offer` is the text of the message with an index of spans beside it, because tens of
-//! thousands of idle clients keep one each, and because agents are handed the definitions byte for
-//! byte. What one definition must be is in `offer/check.rs`. What is advertised and who may see
-//! which tool is for `agent` to say; `channel` answers the message.
+//! An `Offer` is the text of the message with an index behind it, because tens of thousands of idle
+//! clients keep one each, and because agents are handed the definitions byte for byte. What one
+//! definition must be is in `offer/check.rs`, how the index is written in `offer/index.rs`. What is
+//! advertised and who may see which tool is for `agent` to say; `channel` answers the message.
 
 mod check;
+mod index;
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -14,6 +15,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt;
 use core::hash::{Hash, Hasher};
 
 use crate::headers::{self, ParamHeader};
@@ -21,6 +23,7 @@ use crate::json::{self, Kind, Reader};
 use crate::limits::{DEFINITIONS_MAX, NAME_CHARS_MAX, REGISTER_BYTES_MAX};
 
 use check::{check_definition, check_server, ttl_ms};
+use index::{Definition, Definitions, Head, Span};
 
 /// What the operator lets one register be.
 #[derive(Clone, Copy, Debug)]
@@ -105,47 +108,12 @@ pub struct OfferFault {
     pub message: String,
 }
 
-/// A stretch of the register's text, or of the definitions.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    start: u32,
-    end: u32,
-}
-
-impl Span {
-    /// The span of a raw text that ends at `end`. Fits: `Offer::check` bounds the message.
-    fn behind(raw: &str, end: usize) -> Span {
-        Span { start: (end - raw.len()) as u32, end: end as u32 }
-    }
-
-    fn range(self) -> core::ops::Range<usize> {
-        self.start as usize..self.end as usize
-    }
-}
-
-/// Where one accepted definition lies.
-#[derive(Clone, Copy, Debug)]
-struct Definition {
-    raw: Span,
-    /// Its name, URI or URI template: a raw JSON string.
-    key: Span,
-    /// A tool that has `x-mcp-header` parameters.
-    mirrored: bool,
-}
-
 /// Everything one client offers. Equal offers have the same text, so that they can be shared.
-#[derive(Debug)]
 pub struct Offer {
-    /// The register message as it came.
-    text: Box<str>,
-    /// The accepted definitions, list by list.
-    definitions: Box<[Definition]>,
-    /// Which of them belong to a list, in the order of `List::ALL`; none: not named by the
-    /// register.
-    lists: [Option<Span>; 4],
-    server: Option<Span>,
-    instructions: Option<Span>,
-    ttl_ms: u64,
+    /// The register message as it came, and behind it the index: one allocation.
+    kept: Box<str>,
+    /// How much of it is the message.
+    text_bytes: u32,
     completions: bool,
     subscribe: bool,
 }
@@ -179,7 +147,7 @@ impl Offer {
     /// wrong type, or more definitions than allowed. One bad definition is only left out. Members
     /// that are not known are ignored; `type` is the caller's to look at.
     pub fn check(message: &str, limits: &Limits) -> Result<(Offer, Vec<Refused>), OfferFault> {
-        // Spans are 32 bits wide.
+        // Its length is kept in 32 bits.
         let bytes_max = limits.register_bytes_max.min(u32::MAX as usize);
         if message.len() > bytes_max {
             let message = format!("the register has {} bytes, over {bytes_max}", message.len());
@@ -191,16 +159,8 @@ impl Offer {
             lists: [const { None }; 4],
             refused: Vec::new(),
         };
-        let mut offer = Offer {
-            text: Box::default(),
-            definitions: Box::default(),
-            lists: [None; 4],
-            server: None,
-            instructions: None,
-            ttl_ms: 0,
-            completions: false,
-            subscribe: false,
-        };
+        let mut head = Head::default();
+        let (mut completions, mut subscribe) = (false, false);
         let mut reader = Reader::new(message);
         let mut names = BTreeSet::new();
         reader.enter_object().map_err(malformed)?;
@@ -212,18 +172,18 @@ impl Offer {
                 "server" => {
                     let raw = expect(&mut reader, &name, Kind::Object)?;
                     check_server(raw)?;
-                    offer.server = Some(Span::behind(raw, reader.offset()));
+                    head.server = Some(Span::behind(raw, reader.offset()));
                 }
                 "instructions" => {
                     let raw = expect(&mut reader, &name, Kind::String)?;
-                    offer.instructions = Some(Span::behind(raw, reader.offset()));
+                    head.instructions = Some(Span::behind(raw, reader.offset()));
                 }
-                "ttlMs" => offer.ttl_ms = ttl_ms(expect(&mut reader, &name, Kind::Number)?)?,
+                "ttlMs" => head.ttl_ms = ttl_ms(expect(&mut reader, &name, Kind::Number)?)?,
                 "completions" => {
-                    offer.completions = expect(&mut reader, &name, Kind::Bool)? == "true";
+                    completions = expect(&mut reader, &name, Kind::Bool)? == "true";
                 }
                 "subscribe" => {
-                    offer.subscribe = expect(&mut reader, &name, Kind::Bool)? == "true";
+                    subscribe = expect(&mut reader, &name, Kind::Bool)? == "true";
                 }
                 member => match List::named(member) {
                     Some(list) => draft.list(list, &mut reader)?,
@@ -234,36 +194,32 @@ impl Offer {
         }
         reader.end().map_err(malformed)?;
 
-        let mut definitions = Vec::with_capacity(draft.lists.iter().flatten().map(Vec::len).sum());
-        for (list, accepted) in offer.lists.iter_mut().zip(draft.lists) {
-            let Some(accepted) = accepted else { continue };
-            let start = definitions.len() as u32;
-            definitions.extend(accepted);
-            *list = Some(Span { start, end: definitions.len() as u32 });
-        }
-        offer.definitions = definitions.into_boxed_slice();
-        offer.text = message.into();
+        let mut index = String::new();
+        index::write(&head, &draft.lists, &mut index);
+        // Made in one piece and to measure: nothing of it is moved or given back.
+        let kept = [message, &index].concat().into_boxed_str();
+        let offer = Offer { kept, text_bytes: message.len() as u32, completions, subscribe };
         Ok((offer, draft.refused))
     }
 
     /// The register message as it came: checked again, it gives this offer again.
     pub fn text(&self) -> &str {
-        &self.text
+        &self.kept[..self.text_bytes as usize]
     }
 
     /// The client's `Implementation`, a raw JSON object with `name` and `version`.
     pub fn server(&self) -> Option<&str> {
-        self.server.map(|span| self.slice(span))
+        index::head(self.index()).server.map(|span| self.slice(span))
     }
 
     /// The instructions for agents, a raw JSON string.
     pub fn instructions(&self) -> Option<&str> {
-        self.instructions.map(|span| self.slice(span))
+        index::head(self.index()).instructions.map(|span| self.slice(span))
     }
 
     /// How long agents may keep the lists, in milliseconds. 0 when the register does not say.
     pub fn ttl_ms(&self) -> u64 {
-        self.ttl_ms
+        index::head(self.index()).ttl_ms
     }
 
     /// Whether the client completes arguments.
@@ -282,17 +238,16 @@ impl Offer {
         &self,
         list: List,
     ) -> Option<impl ExactSizeIterator<Item = (Cow<'_, str>, &str)> + Clone> {
-        self.lists[list as usize]?;
-        let one = |definition: &Definition| {
+        let one = |definition: Definition| {
             let key = self.slice(definition.key);
             (json::string(key).unwrap_or_default(), self.slice(definition.raw))
         };
-        Some(self.indexed(list).iter().map(one))
+        Some(self.definitions(list)?.map(one))
     }
 
     /// The tool of that name.
     pub fn tool(&self, name: &str) -> Option<Tool<'_>> {
-        let found = self.indexed(List::Tools).iter().find(|definition| {
+        let found = self.definitions(List::Tools)?.find(|definition| {
             let key = self.slice(definition.key);
             // Without an escape the text between the quotes is the name itself.
             if key.contains('\\') {
@@ -306,28 +261,37 @@ impl Offer {
 
     /// Whether agents see the same list from both offers. A list that is not named is an empty one.
     pub fn same_list(&self, other: &Offer, list: List) -> bool {
-        let raw = |offer, definition: &Definition| Offer::slice(offer, definition.raw);
-        let ours = self.indexed(list).iter().map(|definition| raw(self, definition));
-        ours.eq(other.indexed(list).iter().map(|definition| raw(other, definition)))
+        let raw = |offer, definition: Definition| Offer::slice(offer, definition.raw);
+        let ours = self.definitions(list).into_iter().flatten();
+        let theirs = other.definitions(list).into_iter().flatten();
+        ours.map(|definition| raw(self, definition))
+            .eq(theirs.map(|definition| raw(other, definition)))
     }
 
-    /// Where the definitions of a list lie.
-    fn indexed(&self, list: List) -> &[Definition] {
-        match self.lists[list as usize] {
-            Some(span) => &self.definitions[span.range()],
-            None => &[],
-        }
+    /// Where the definitions of a list lie; `None` when the register did not name it.
+    fn definitions(&self, list: List) -> Option<Definitions<'_>> {
+        index::definitions(self.index(), list)
+    }
+
+    fn index(&self) -> &str {
+        &self.kept[self.text_bytes as usize..]
     }
 
     fn slice(&self, span: Span) -> &str {
-        &self.text[span.range()]
+        &self.kept[span.range()]
+    }
+}
+
+impl fmt::Debug for Offer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Offer").field(&self.text()).finish()
     }
 }
 
 impl PartialEq for Offer {
     /// Everything else here follows from the text.
     fn eq(&self, other: &Offer) -> bool {
-        self.text == other.text
+        self.text() == other.text()
     }
 }
 
@@ -335,7 +299,7 @@ impl Eq for Offer {}
 
 impl Hash for Offer {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
+        self.text().hash(state);
     }
 }
 

@@ -4,6 +4,9 @@
 //! caller's; so is the time limit.
 
 use std::fmt;
+use std::io;
+#[cfg(not(feature = "names"))]
+use std::net::IpAddr;
 use std::path::Path;
 
 use async_tungstenite::WebSocketStream;
@@ -109,8 +112,7 @@ pub(crate) async fn stream(
     tls: bool,
     ca_file: Option<&Path>,
 ) -> Result<Stream, String> {
-    let tcp = TcpStream::connect((host, port)).await;
-    let tcp = tcp.map_err(|why| format!("{host} port {port}: {why}"))?;
+    let tcp = tcp(host, port).await.map_err(|why| format!("{host} port {port}: {why}"))?;
     // Small messages go back and forth; waiting to fill a packet would cost each of them 40 ms.
     tcp.set_nodelay(true).map_err(|why| why.to_string())?;
     if !tls {
@@ -120,6 +122,19 @@ pub(crate) async fn stream(
     return super::tls::wrap(tcp, host, ca_file).await;
     #[cfg(not(feature = "tls"))]
     Err(format!("{host}: built without TLS, {ca_file:?} is of no use"))
+}
+
+#[cfg(feature = "names")]
+async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    TcpStream::connect((host, port)).await
+}
+
+#[cfg(not(feature = "names"))]
+async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let address: IpAddr = host.parse().map_err(|_| {
+        io::Error::other("expected an IP address: this program was built without host names")
+    })?;
+    Ok(async_io::Async::<std::net::TcpStream>::connect((address, port)).await?.into())
 }
 
 #[cfg(test)]

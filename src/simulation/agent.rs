@@ -45,7 +45,7 @@ pub fn marker_of(body: &str) -> String {
 
 /// An agent that waits for a response: to one call, or to a batch of them.
 pub struct Agent {
-    client: usize,
+    pub client: usize,
     session: Option<Option<Box<str>>>,
     /// Until they are answered, or it hangs up.
     pub jobs: Vec<(Element, Job)>,

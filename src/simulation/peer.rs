@@ -201,7 +201,7 @@ impl Peer {
         let blocked = self.reads_at.is_some_and(|at| now < at);
         let readable = !blocked
             && !scene.still
-            && !conversation.joining
+            && !conversation.is_joining()
             && self.wire.front().is_some_and(|(at, _)| *at <= now);
         let due = self.wakes_at <= now || self.reads_at.take_if(|at| *at <= now).is_some();
         if !readable && !due && !self.flag.is_up() {

@@ -500,6 +500,15 @@ fn offers_are_equal_when_their_texts_are() {
 
 #[test]
 fn an_offer_costs_little_more_than_its_text() {
-    assert!(size_of::<Offer>() <= 128, "{}", size_of::<Offer>());
-    assert!(size_of::<Definition>() <= 20, "{}", size_of::<Definition>());
+    assert!(size_of::<Offer>() <= 24, "{}", size_of::<Offer>());
+    // Numbers of two bytes and of three: as many definitions as a register may have.
+    for (tools, each) in [(3, 6), (1000, 7)] {
+        let tools: Vec<String> = (0..tools)
+            .map(|n| format!(r#"{{"name":"tool_{n}","inputSchema":{{"type":"object"}}}}"#))
+            .collect();
+        let offer = accepted(&format!(r#"{{"type":"register","tools":[{}]}}"#, tools.join(",")));
+        let index = offer.kept.len() - offer.text().len();
+        assert!(index <= 12 + each * tools.len(), "{index} bytes for {}", tools.len());
+        assert_eq!(offer.list(List::Tools).map(|list| list.len()), Some(tools.len()));
+    }
 }
