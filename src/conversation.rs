@@ -20,6 +20,7 @@ use clientmcp_proto::token::Claims;
 use crate::log;
 use crate::mailbox::{Item, Mailbox};
 use crate::registry::{Join, Request};
+use crate::revoked::Revoked;
 use crate::shared::Shared;
 use crate::ticket::{Reply, Ticket};
 use crate::upgrade;
@@ -140,6 +141,10 @@ impl Conversation {
             log::bound("--max-registers-per-minute", what, &[("client", &self.client_id)]);
         }
         if !self.channel.is_registered() {
+            // Until now the registry did not know it, and did not say when the list was read again.
+            if self.is_revoked(&shared.revoked()) {
+                return Err(token_revoked());
+            }
             shared.metrics.clients.up();
             self.channel.joined();
             self.mailbox.registered.set(true);
@@ -166,6 +171,10 @@ impl Conversation {
         Ok(())
     }
 
+    fn is_revoked(&self, revoked: &Revoked) -> bool {
+        revoked.covers_token(&self.client_id, self.jti.as_ref().map(|jti| &*jti.0))
+    }
+
     fn renew(&mut self, shared: &Shared, token: &str) -> Result<(), Close> {
         // Whatever is wrong with a fresh token, it is the token that is bad.
         let claims =
@@ -183,9 +192,8 @@ impl Conversation {
         while let Some(item) = self.mailbox.pop() {
             match item {
                 Item::CheckToken(revoked) => {
-                    if revoked.covers_token(&self.client_id, self.jti.as_deref().map(|jti| &*jti.0))
-                    {
-                        self.mailbox.ask_to_close(Close::BadToken("token revoked".into()));
+                    if self.is_revoked(&revoked) {
+                        self.mailbox.ask_to_close(token_revoked());
                     }
                 }
                 Item::Joined { refused } => {
@@ -234,6 +242,10 @@ impl Conversation {
         let (client_id, mailbox) = (self.client_id, self.mailbox);
         shared.tell(Request::Leave { client_id, mailbox, unsent });
     }
+}
+
+fn token_revoked() -> Close {
+    Close::BadToken("token revoked".into())
 }
 
 fn revocable(shared: &Shared, jti: Option<Box<str>>) -> Option<Box<Jti>> {

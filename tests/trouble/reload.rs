@@ -268,6 +268,22 @@ fn revoked_tokens_are_refused_and_their_sockets_closed() {
     assert_eq!(ping(&named(&id, "agent", "a2")), 401);
 }
 
+/// Found by reading: a connection was not asked before it registered, and not when it did.
+#[test]
+fn a_token_that_is_revoked_between_handshake_and_register_does_not_join() {
+    let file = SecretFile::with("# none yet\n");
+    let bridge = Bridge::start_with(&[], &["--revoked-file", file.path()]);
+    let id = crate::support::unique("revoked");
+    let token = Token::of(&id, "client").claim("jti", "stolen").mint();
+    let mut client = Client::connect_with_token(&bridge, &id, &token);
+    client.expects_alive();
+    file.says("stolen\n");
+    bridge.signal(Signal::HUP);
+    bridge.await_log("revoked tokens read again", SOON);
+    client.send(&json!({"type": "register"}));
+    assert_eq!(client.expects_close(), (4401, "token revoked".to_owned()));
+}
+
 #[test]
 fn a_pipe_in_the_files_place_holds_nobody_up() {
     let file = SecretFile::with(&format!("{FIRST}\n"));
