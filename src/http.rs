@@ -91,6 +91,10 @@ pub fn serve(connection: Connection) -> impl Future<Output = ()> {
             if let Some(awake) = connection.take() {
                 connection = Box::pin(awake.step()).await;
                 if let Some(awake) = &connection {
+                    if !awake.buffer.is_empty() {
+                        // Who sends requests faster than they are answered would leave no turn to others.
+                        smol::future::yield_now().await;
+                    }
                     deadline = awake.shared().now() + awake.shared().config.keep_alive;
                     deadline = deadline.min(awake.stranger_until);
                 }

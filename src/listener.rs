@@ -21,6 +21,9 @@ use crate::timers::Timer;
 /// Connections the kernel may hold for us: a restart brings every client back at once.
 const BACKLOG: i32 = 4096;
 
+/// Connections that are accepted before the other tasks get their turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
 /// How long accepting rests when there is no file descriptor for another connection.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -54,7 +57,11 @@ impl Listener {
             named: shared.config.allow_origins.clone(),
             loopback: self.address.ip().is_loopback(),
         });
-        loop {
+        for accepted in 1_usize.. {
+            if accepted.is_multiple_of(ACCEPTS_PER_TURN) {
+                // As long as somebody waits in the kernel's queue, accepting them waits for nothing.
+                smol::future::yield_now().await;
+            }
             match self.listener.accept().await {
                 Ok((io, peer)) => self.serve(&shared, &origins, io, peer.ip().to_canonical()),
                 // Its peer was too quick, and nothing else is to be done for it.

@@ -203,7 +203,9 @@ impl Socket {
         let deadline = self.shared.now() + wait;
         let mut discarded = Vec::new();
         let mut total = 0;
-        while total < LINGER_BYTES_MAX {
+        while total < LINGER_BYTES_MAX && self.shared.now() < deadline {
+            // Where there is always more the wait below is none.
+            smol::future::yield_now().await;
             match self.read(&mut discarded, deadline).await {
                 Input::Some(count) => total += count,
                 Input::End | Input::Late => return,

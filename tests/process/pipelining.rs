@@ -3,7 +3,9 @@
 //! Pipelined requests are answered all and in order; what ends early is cleaned up: no descriptor,
 //! no call stays behind.
 
-use std::time::Duration;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -271,4 +273,29 @@ fn a_half_close_is_a_hang_up() {
     http.finish_sending();
     assert_eq!(http.read_response().json()["result"], json!({}));
     http.expects_end();
+}
+
+/// Found by reading: its requests were answered for as long as more of them came, and nobody else's.
+#[test]
+fn who_never_stops_asking_keeps_nobody_waiting() {
+    let bridge = Bridge::start(&[]);
+    let greedy = TcpStream::connect(bridge.addr).expect("it listens");
+    let requests = Request::get("/health").bytes().repeat(1000);
+    let answered = std::thread::scope(|scope| {
+        scope.spawn(|| while (&greedy).write_all(&requests).is_ok() {});
+        scope.spawn(|| {
+            let mut answers = vec![0; 64 << 10];
+            while (&greedy).read(&mut answers).is_ok_and(|count| count > 0) {}
+        });
+        // It was near a second for each.
+        let begun = Instant::now();
+        let answered = (0..100).all(|_| {
+            let mut http = Http::connect(bridge.addr);
+            http.send(Request::get("/health").bytes());
+            begun.elapsed() < SOON && http.try_response().is_ok_and(|answer| answer.status == 200)
+        });
+        greedy.shutdown(Shutdown::Both).expect("it is connected");
+        answered
+    });
+    assert!(answered, "a hundred others are answered meanwhile");
 }
