@@ -91,7 +91,7 @@ impl Connection {
     }
 
     /// Preflights come without a token (Fetch Standard, CORS-preflight request).
-    pub(super) fn preflight(&self, exchange: &Exchange, head: &Head) -> Response {
+    fn preflight(&self, exchange: &Exchange, head: &Head) -> Response {
         if head.field("origin").is_some() && exchange.origin.is_none() {
             self.shared().metrics.refusal(Refusal::Origin);
             return Response::fault(Era::Legacy, None, &Fault::ForbiddenOrigin);
@@ -112,7 +112,7 @@ impl Connection {
     }
 
     /// Everything that is checked before the body is looked at.
-    pub(super) fn admit(
+    fn admit(
         &self,
         exchange: &Exchange,
         head: &Head,
@@ -156,7 +156,7 @@ impl Connection {
         Ok(claims)
     }
 
-    pub(super) async fn read_body(
+    async fn read_body(
         &mut self,
         head: &Head,
         exchange: &mut Exchange,
@@ -226,12 +226,7 @@ impl Connection {
     }
 
     /// The end of what is on this connection is not known any more.
-    pub(super) async fn refuse_body(
-        &mut self,
-        exchange: &mut Exchange,
-        status: u16,
-        what: &str,
-    ) -> Next {
+    async fn refuse_body(&mut self, exchange: &mut Exchange, status: u16, what: &str) -> Next {
         exchange.close = true;
         exchange.unread = None;
         if status == 413 {
@@ -245,7 +240,7 @@ impl Connection {
         self.respond(exchange, &Response::text(status, what)).await
     }
 
-    pub(super) async fn post(
+    async fn post(
         &mut self,
         exchange: Exchange,
         head: Head,
@@ -290,14 +285,14 @@ impl Connection {
         }
     }
 
-    pub(super) fn ticket(&self, claims: &Claims, call: Call, body: Rc<String>) -> Rc<Ticket> {
+    fn ticket(&self, claims: &Claims, call: Call, body: Rc<String>) -> Rc<Ticket> {
         let shared = self.shared();
         let (id, client_id) = (shared.next_call_id(), claims.client_id.clone());
         Ticket::new(id, client_id, call, body, shared.now())
     }
 
     /// The answer to a question that the bridge put to the agent, or to nobody's.
-    pub(super) fn deliver(&self, claims: &Claims, delivery: Delivery<'_>) {
+    fn deliver(&self, claims: &Claims, delivery: Delivery<'_>) {
         let Some(id) = json::string(delivery.id) else { return };
         self.shared().tell(Request::Deliver {
             client_id: claims.client_id.clone(),
@@ -307,7 +302,7 @@ impl Connection {
     }
 
     /// Every element is a request of its own; their answers share one response.
-    pub(super) async fn batch(
+    async fn batch(
         &mut self,
         exchange: &Exchange,
         head: &Head,
@@ -342,7 +337,7 @@ impl Connection {
     }
 
     /// Answers from what the client offers.
-    pub(super) async fn ask(&self, question: &Question<'_>, claims: &Claims) -> Response {
+    async fn ask(&self, question: &Question<'_>, claims: &Claims) -> Response {
         let shared = self.shared();
         let (reply, seen) = flume::bounded(1);
         let memory = question.session.clone().zip(question.memory());
@@ -360,7 +355,7 @@ impl Connection {
     }
 
     /// Opens a notification stream and hands the connection over to it.
-    pub(super) async fn listen(
+    async fn listen(
         &mut self,
         exchange: Exchange,
         claims: Rc<Claims>,
@@ -398,7 +393,7 @@ impl Connection {
     }
 
     /// Answers a POST, as an event when the agent takes nothing else.
-    pub(super) async fn respond_to(
+    async fn respond_to(
         &mut self,
         exchange: &Exchange,
         accept: Accept,
