@@ -1,4 +1,7 @@
 //! How the body of a streamed response is framed on its connection (RFC 9112 §7.1, §6.3).
+//!
+//! For bodies whose length is not known when they begin; all others are written by `http::response`. Knows
+//! nothing of what is in them.
 
 use std::io;
 

@@ -1,8 +1,10 @@
 //! The bridge: everything that waits. What it decides is decided in `clientmcp_proto`.
 //!
-//! The rooms stand in a line and use only what is before them: `config`, `log`, `metrics`, `secrets`;
-//! `shared`, `timers`, `socket`; `ticket`, `mailbox`, `stream`; `registry`; `conversation`, `connection`;
-//! `http` with `head`, `http_body`, `call`, `job` and `upgrade`; `listener`; `bridge`; `serve`; `cli`.
+//! The rooms stand in a line: `config`, `log`, `metrics`, `secrets`, `revoked`; `shared` with `admission`,
+//! `timers`, `socket`; `ticket`, `mailbox`, `stream`; `registry`; `conversation`, `connection`; `http` with
+//! `head`, `http_body`, `call`, `job` and `upgrade`; `listener`; `bridge` with `dev` and `demo`; `serve`;
+//! `cli`. A room uses those before it. `shared` names later ones too, because it holds what all have in
+//! common, and a ticket makes a message for its conversation.
 //! `client` stands apart: it is the other end of the WebSocket, and knows nothing of the bridge;
 //! `connect` uses it.
 

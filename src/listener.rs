@@ -1,4 +1,7 @@
 //! Accepts connections, and pauses when the system has no room for more.
+//!
+//! Whether there is a place for one is `admission`'s to say, what it wants is found out by `http`, a task
+//! for each. Here a socket gets the options that it keeps to its end.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,7 @@
 //! Server-Sent Events as the bridge writes them (WHATWG HTML, Server-sent events).
+//!
+//! Knows how JSON text stands in an event, whole or in pieces that are not copied, and what else a stream
+//! says. When that is said, and how a stream is framed, is decided elsewhere; nothing is read here.
 
 use alloc::borrow::Cow;
 use alloc::string::String;

@@ -97,7 +97,7 @@ impl Outbox {
         self.pieces.push_back(piece);
     }
 
-    /// Writes what the socket takes; returns how much that was.
+    /// Writes what the socket takes, and adds to `sent` how many bytes that was.
     ///
     /// # Errors
     /// What the system says, `WouldBlock` when there is still something left.

@@ -1,4 +1,7 @@
 //! A request that is forwarded to the client, kept until it is answered.
+//!
+//! Knows what has to be right before it is sent, and the channel message around its params, which stay
+//! where they are in the agent's body. When and to whom it goes is the registry's business.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
