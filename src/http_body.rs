@@ -22,7 +22,7 @@ impl Framing {
         match self {
             Framing::Chunked => {
                 let head = http1::chunk_head(text.len());
-                socket.write(&[head.as_ref(), text.as_bytes(), b"\r\n"]).await
+                socket.write(&[head.as_ref(), text.as_bytes(), http1::CHUNK_END]).await
             }
             Framing::UntilClose => socket.write(&[text.as_bytes()]).await,
         }

@@ -153,11 +153,6 @@ impl Client {
         self.socket.send(Message::binary(bytes.to_vec())).expect("the connection takes it");
     }
 
-    /// Sends any frame.
-    pub fn send_frame(&mut self, message: Message) {
-        self.socket.send(message).expect("the connection takes it");
-    }
-
     /// The next thing heard, at most `timeout` from now.
     pub fn hears(&mut self, timeout: Duration) -> Heard {
         let deadline = Instant::now() + timeout;

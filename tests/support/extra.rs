@@ -312,21 +312,6 @@ impl Stream {
         assert_eq!((&records[..], end), (&[][..], Event::End), "the stream ends in order");
     }
 
-    /// Fails when anything but comments came within `time`, a head included.
-    pub fn is_silent(&mut self, time: f64) {
-        match &mut self.state {
-            State::Sent(http) if self.head.is_none() => {
-                let patience = std::mem::replace(&mut http.patience, seconds(time));
-                match http.try_response() {
-                    Err(support::Trouble::Quiet(bytes)) if bytes.is_empty() => {}
-                    other => panic!("expected nothing for {time} s, got {other:?}"),
-                }
-                http.patience = patience;
-            }
-            _ => self.hears_no_event(time),
-        }
-    }
-
     /// All of what is left.
     pub fn finish(mut self) -> Answer {
         let mut head = self.head().clone();
