@@ -150,7 +150,8 @@ impl Heads {
     fn find(&self, place: u16, key: Key<'_>) -> Option<Rc<Fields>> {
         let heads = self.0.borrow();
         let known = heads.get(usize::from(place))?.as_ref()?;
-        (*known.before == *key.0 && *known.after == *key.1).then(|| known.read.clone())
+        let same = http1::same(&known.before, key.0) & http1::same(&known.after, key.1);
+        same.then(|| known.read.clone())
     }
 
     fn keep(&self, place: u16, key: Key<'_>, frame: &http1::Head, read: &Rc<Fields>) {

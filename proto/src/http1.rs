@@ -16,7 +16,7 @@ use alloc::borrow::Cow;
 use core::fmt;
 
 pub use body::{BodyDecoder, CHUNK_END, ChunkHead, LAST_CHUNK, chunk_head};
-pub use head::{Head, HeadReader, Limits, Normalised, head};
+pub use head::{Head, HeadReader, Limits, Normalised, head, same};
 
 /// How the body behind a head is delimited (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

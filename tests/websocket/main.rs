@@ -14,4 +14,5 @@ mod closing;
 mod control;
 mod fragments;
 mod sizes;
+mod streams;
 mod utf8;

@@ -63,7 +63,7 @@ fn admit(bridge: &Bridge, headers: &HeaderMap) -> Result<Box<str>, Refusal> {
         return Err((StatusCode::FORBIDDEN, "this origin is not allowed"));
     }
     let token = header(headers, AUTHORIZATION.as_str()).and_then(|it| it.strip_prefix("Bearer "));
-    let id = token.and_then(|token| bridge.secret.check(token, "agent"));
+    let id = token.and_then(|token| bridge.secret.check_agent(token));
     id.ok_or((StatusCode::UNAUTHORIZED, "expected an agent's token"))
 }
 

@@ -85,7 +85,7 @@ pub fn upgrade(bridge: Rc<Bridge>, mut request: Request<Incoming>) -> Response<B
     let protocols = text("sec-websocket-protocol").unwrap_or_default();
     let mut protocols = protocols.split(',').map(str::trim);
     let token = protocols.find_map(|one| one.strip_prefix("clientmcp.bearer."));
-    let Some(id) = token.and_then(|token| bridge.secret.check(token, "client")) else {
+    let Some(id) = token.and_then(|token| bridge.secret.check_client(token)) else {
         return body::text(StatusCode::UNAUTHORIZED, "expected a client's token");
     };
     let Some(key) = headers.get("sec-websocket-key") else {

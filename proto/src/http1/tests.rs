@@ -754,3 +754,16 @@ fn a_head_that_comes_again_is_read_as_if_it_were_new() {
     // Of each head but the one with an expectation: after any length but zero, any.
     assert_eq!(found, (heads.len() - 1) * (lengths.len() - 1) * lengths.len());
 }
+
+#[test]
+fn bytes_are_the_same_only_when_all_of_them_are() {
+    let bytes: Vec<u8> = (0..100).collect();
+    assert!(same(&bytes, &bytes.clone()) && same(&[], &[]));
+    for at in 0..bytes.len() {
+        let mut other = bytes.clone();
+        other[at] ^= 0x80;
+        assert!(
+            !same(&bytes, &other) && !same(&bytes, &bytes[..at]) && !same(&bytes[..at], &bytes)
+        );
+    }
+}
