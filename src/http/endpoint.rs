@@ -193,7 +193,11 @@ impl Connection {
             let deadline = self.shared().now() + self.shared().config.body_timeout;
             let input = match head.frame.body {
                 BodyKind::Length(_) => self.socket.fill(&mut body, deadline).await,
-                _ => self.socket.read(&mut self.buffer, deadline).await,
+                _ => {
+                    // Four million chunks of a byte each are work, and may come without a pause.
+                    smol::future::yield_now().await;
+                    self.socket.read(&mut self.buffer, deadline).await
+                }
             };
             match input {
                 Input::Some(_) => {}
