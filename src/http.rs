@@ -88,16 +88,18 @@ pub fn serve(connection: Connection) -> impl Future<Output = ()> {
                 asleep.is_overdue();
                 return;
             }
-            if let Some(awake) = connection.take() {
-                connection = Box::pin(awake.step()).await;
-                if let Some(awake) = &connection {
-                    if !awake.buffer.is_empty() {
-                        // Who sends requests faster than they are answered would leave no turn to others.
-                        smol::future::yield_now().await;
-                    }
-                    deadline = awake.shared().now() + awake.shared().config.keep_alive;
-                    deadline = deadline.min(awake.stranger_until);
-                }
+            // Boxed before it is waited for: a connection in a variable here would be kept room for.
+            let step = connection.take().map(|awake| Box::pin(awake.step()));
+            if let Some(step) = step {
+                connection = step.await;
+            }
+            if connection.as_ref().is_some_and(|awake| !awake.buffer.is_empty()) {
+                // Who sends requests faster than they are answered would leave no turn to others.
+                smol::future::yield_now().await;
+            }
+            if let Some(awake) = &connection {
+                deadline = awake.shared().now() + awake.shared().config.keep_alive;
+                deadline = deadline.min(awake.stranger_until);
             }
         }
     }
