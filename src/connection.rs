@@ -107,6 +107,8 @@ struct Awake {
     outbox: Outbox,
     /// Since when the blocked socket has taken nothing at all.
     stalled: Option<Instant>,
+    /// Bytes of answers to what the client sent while its socket took no more.
+    answers: usize,
     /// The beginning of a plain message.
     partial: Option<Partial>,
     /// Reads what is no plain message; there until it has seen the end of one.
@@ -129,6 +131,9 @@ impl Awake {
             && self.unread.is_none()
     }
 }
+
+/// Bytes of answers that a client which reads nothing can have waiting: some thousands of pongs.
+const ANSWERS_BYTES: usize = 64 << 10;
 
 /// Both clocks, looked at once for each time a connection wakes.
 type Clock = (Instant, UnixSeconds);
@@ -204,10 +209,16 @@ impl Connection {
         Ok(())
     }
 
-    /// Who does not read is not read either: every answer would only be one more to keep. And one register
-    /// at a time: its answer can be thirty times as long. And not too many of them.
+    /// A client is read also while it reads nothing: what it has to say may be an answer that an agent
+    /// waits for, or a fresh token, and it may have to be rid of that before it reads on. Only what it has
+    /// to be answered itself is bounded. And one register at a time: its answer can be thirty times as
+    /// long. And not too many of them.
     fn may_read(&self) -> bool {
-        !self.blocked && !self.conversation.is_joining() && !self.rests()
+        !self.has_many_answers() && !self.conversation.is_joining() && !self.rests()
+    }
+
+    fn has_many_answers(&self) -> bool {
+        self.awake.as_ref().is_some_and(|awake| awake.answers > ANSWERS_BYTES)
     }
 
     fn rests(&self) -> bool {
@@ -226,9 +237,8 @@ impl Connection {
         if let Some(since) = self.stalled() {
             deadline = deadline.min(since + self.shared().config.body_timeout);
         }
-        let io = if self.blocked {
-            self.socket.io.poll_writable(cx).is_ready()
-        } else if self.conversation.is_joining() || rest > now {
+        let writable = self.blocked && self.socket.io.poll_writable(cx).is_ready();
+        let readable = if !self.may_read() {
             false
         } else if self.has_unread() {
             true
@@ -236,6 +246,7 @@ impl Connection {
             self.readable = self.readable || self.socket.io.poll_readable(cx).is_ready();
             self.readable
         };
+        let io = writable || readable;
         if io || self.conversation.mailbox.poll(cx, self.blocked).is_ready() {
             return Poll::Ready(());
         }
@@ -365,8 +376,13 @@ impl Connection {
     fn read_other(&mut self, rest: &mut &[u8]) -> Result<Option<Message>, Ended> {
         let Some(awake) = self.awake.as_mut() else { return Ok(None) };
         let Some(other) = awake.other.as_mut() else { return Ok(None) };
+        let before = awake.outbox.len();
         let mut wire = Wire { input: rest, output: &mut awake.outbox };
-        match other.context.read(&mut wire) {
+        let read = other.context.read(&mut wire);
+        if self.blocked {
+            awake.answers += awake.outbox.len() - before;
+        }
+        match read {
             Ok(message) => Ok(Some(message)),
             Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
                 if other.boundary.is_between_messages() {
@@ -407,7 +423,12 @@ impl Connection {
         let text = text.map_err(|_| Ended::Closing(Close::NotUtf8))?;
         let answer = self.conversation.text(&self.socket.shared, text).map_err(Ended::Closing)?;
         if let Some(answer) = answer {
-            self.awake().outbox.put(Outgoing::Text(answer.into()));
+            let blocked = self.blocked;
+            let awake = self.awake();
+            if blocked {
+                awake.answers += answer.len();
+            }
+            awake.outbox.put(Outgoing::Text(answer.into()));
         }
         Ok(())
     }
@@ -474,6 +495,7 @@ impl Connection {
             Ok(()) => {
                 self.blocked = false;
                 awake.stalled = None;
+                awake.answers = 0;
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {

@@ -69,9 +69,10 @@ impl Head {
         for (name, value) in normalised.left_out {
             request.append_header(name, value);
         }
-        let accept = request.header("accept").map(joined);
+        let accept = request.header("accept").map(|values| joined("accept", values));
         let fields = request.iter();
-        let fields = fields.map(|(name, values)| (name.as_str().into(), joined(values)));
+        let fields =
+            fields.map(|(name, values)| (name.as_str().into(), joined(name.as_str(), values)));
         let read = Rc::new(Fields {
             method: frame.method(buffer).into(),
             fields: fields.collect(),
@@ -89,7 +90,7 @@ impl Head {
         &self.read.method
     }
 
-    /// The value of a field, whose name is in lower case; several are joined by ", " (RFC 9110 §5.3).
+    /// The value of a field, whose name is in lower case; several are joined by commas.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.read.fields.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
     }
@@ -111,9 +112,11 @@ pub fn field_of(frame: &http1::Head, buffer: &[u8], name: &str) -> Option<String
     fields.map(|(_, value)| value.to_owned()).reduce(|all, value| format!("{all}, {value}"))
 }
 
-fn joined(values: &HeaderValues) -> Box<str> {
+/// The values of a field as one (RFC 9110 §5.3). Where MCP wants one that is equal to something, several
+/// must not be: a line break is in no value.
+fn joined(name: &str, values: &HeaderValues) -> Box<str> {
     let values: Vec<&str> = values.iter().map(|value| value.as_str()).collect();
-    values.join(", ").into()
+    values.join(if name.starts_with("mcp-") { ",\n" } else { ", " }).into()
 }
 
 impl agent::Head for Head {

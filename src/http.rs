@@ -131,11 +131,17 @@ impl Connection {
         is_overdue
     }
 
+    /// Whether the connection ends with this answer, which then says so.
+    pub fn ends(&self) -> bool {
+        let shared = self.shared();
+        self.overrun || shared.draining.get() || shared.config.keep_alive.is_zero()
+    }
+
     /// One request and its answer; the connection, if it goes on.
     async fn step(mut self) -> Option<Connection> {
         let shared = self.shared().clone();
         match self.exchange().await {
-            Next::KeepAlive if !shared.draining.get() && !self.overrun => {
+            Next::KeepAlive if !self.ends() => {
                 if self.buffer.is_empty() {
                     self.buffer = Vec::new();
                 }

@@ -27,11 +27,12 @@ impl Revoked {
     /// One sentence that names the flag: the file is no regular one, too large, not UTF-8, not there.
     pub fn load(path: &Path) -> Result<Revoked, String> {
         let named = |why: String| format!("--revoked-file {}: {why}", path.display());
-        let file = File::open(path).map_err(|error| named(error.to_string()))?;
-        let about = file.metadata().map_err(|error| named(error.to_string()))?;
+        // Before it is opened: that waits for ever where there is a pipe that nobody writes to.
+        let about = path.metadata().map_err(|error| named(error.to_string()))?;
         if !about.is_file() {
             return Err(named("is no regular file".to_owned()));
         }
+        let file = File::open(path).map_err(|error| named(error.to_string()))?;
         if about.len() > FILE_BYTES_MAX {
             return Err(named(format!(
                 "has {} bytes, at most {FILE_BYTES_MAX} are read",

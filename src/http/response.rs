@@ -87,9 +87,9 @@ impl Connection {
         const PLAIN: [(&str, Cow<'static, str>); 1] = [VARY];
         let shared = self.shared();
         shared.metrics.agent_request(status);
-        let is_plain = headers.is_empty() && !exchange.adds_headers(self.overrun);
+        let is_plain = headers.is_empty() && !exchange.adds_headers(self.ends());
         if !is_plain {
-            exchange.add_headers(&mut headers, self.overrun);
+            exchange.add_headers(&mut headers, self.ends());
         }
         let headers = if is_plain { &PLAIN } else { headers.as_slice() };
         shared.answers.head(shared, Answer { status, headers, content_type, length }).await
@@ -204,12 +204,12 @@ impl Exchange {
     }
 
     /// Whether there is more than [`VARY`].
-    fn adds_headers(&self, overrun: bool) -> bool {
-        self.close || overrun || self.origin.is_some()
+    fn adds_headers(&self, ends: bool) -> bool {
+        self.close || ends || self.origin.is_some()
     }
 
-    fn add_headers(&self, headers: &mut Headers, overrun: bool) {
-        if self.close || overrun {
+    fn add_headers(&self, headers: &mut Headers, ends: bool) {
+        if self.close || ends {
             headers.push(("Connection", "close".into()));
         }
         if let Some(origin) = &self.origin {

@@ -123,3 +123,37 @@ fn a_client_that_reads_slowly_gets_all_of_it_and_one_that_reads_nothing_is_let_g
         assert!(!call.finish().tool_error().is_empty());
     }
 }
+
+/// A bug: it was not read while it did not read, so one that wrote its answer first waited for ever, and
+/// what it had to say to others waited behind calls that were not theirs.
+#[test]
+fn a_client_is_heard_while_it_does_not_read() {
+    let bridge = Bridge::start(&["--max-queued-bytes", "64MiB", "--body-timeout", "5"]);
+    let desk = Desk::on(&bridge);
+    let mut client = RawClient::connect(&bridge, &desk.id);
+    client.send_text(&register(&[ADD]));
+    assert_eq!(client.next_message(SOON)["type"], "registered");
+    let first = desk.begin(&Ask::call_old("1", "add", "{}"));
+    let call = client.next_message(SOON);
+    // More than the sockets take: the bridge has bytes for this client that it cannot be rid of.
+    let large = format!(r#"{{"x":"{}"}}"#, "y".repeat(3 * MIB));
+    let rest: Vec<_> = (0..5).map(|_| desk.begin(&Ask::call_old("2", "add", &large))).collect();
+    std::thread::sleep(Duration::from_millis(500));
+
+    let text = "r".repeat(3 * MIB);
+    let result = json!({"type": "result", "id": call["id"], "result": {"content": [{"type": "text", "text": text}]}});
+    client.send_text(&result.to_string());
+    assert!(first.finish().text().contains(&text), "it did not have to read for that");
+
+    // Pongs are kept for it, but not without an end.
+    let ping = RawClient::frame(0x81, br#"{"type":"ping"}"#).repeat(1_000);
+    let mut pings = 0;
+    while client.http.try_send(&ping).is_ok() {
+        pings += 1_000;
+        assert!(pings < 2_000_000, "more than the sockets and what is kept hold");
+    }
+    drop(client);
+    for call in rest {
+        assert!(!call.finish().tool_error().is_empty());
+    }
+}

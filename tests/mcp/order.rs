@@ -280,6 +280,21 @@ fn a_header_sent_twice_is_a_mismatch() {
     }
 }
 
+/// A bug: joined by a comma, two could be equal to one.
+#[test]
+fn a_header_sent_twice_is_not_the_list_that_it_looks_like() {
+    let desk = Desk::open();
+    let tool = r#"{"name":"a, a","inputSchema":{"type":"object"}}"#;
+    let mut client = desk.client(&crate::extra::register(&[tool]));
+    let ask = Ask::call_new("1", "a, a", "{}");
+    let once = desk.begin(&ask);
+    let call = client.call();
+    client.answers(&call.id, r#"{"content":[]}"#);
+    assert_eq!(once.finish().status, 200, "in one field it is the name");
+    let answer = desk.send(&ask.header("Mcp-Name", "a").also("Mcp-Name", "a"));
+    assert_eq!((answer.status, answer.code()), (400, Some(-32020)), "{answer}");
+}
+
 #[test]
 fn mcp_name_is_the_uri_for_resources_and_the_name_for_prompts() {
     let desk = Desk::open();

@@ -284,6 +284,20 @@ fn a_token_that_is_revoked_between_handshake_and_register_does_not_join() {
     assert_eq!(client.expects_close(), (4401, "token revoked".to_owned()));
 }
 
+/// A bug: to open it was to wait for whoever writes to it.
+#[test]
+fn a_pipe_in_the_lists_place_holds_nobody_up() {
+    let list = SecretFile::with("# none\n");
+    let bridge = Bridge::start_with(&[], &["--revoked-file", list.path()]);
+    std::fs::remove_file(&list.0).expect("it is there");
+    let made = std::process::Command::new("mkfifo").arg(&list.0).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo makes a pipe");
+    bridge.signal(Signal::HUP);
+    let line = bridge.await_log("the old list stays", Duration::from_secs(3));
+    assert!(line.contains("regular file") && line.contains(list.path()), "{line}");
+    assert_eq!(status(&Desk::on(&bridge), &crate::support::secret()), 200);
+}
+
 #[test]
 fn a_pipe_in_the_files_place_holds_nobody_up() {
     let file = SecretFile::with(&format!("{FIRST}\n"));

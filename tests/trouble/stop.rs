@@ -39,6 +39,7 @@ fn a_running_call_is_answered_while_new_work_is_refused_and_streams_end_last() {
     ] {
         let answer = desk.send(&ask);
         assert_eq!(answer.status, 503, "{ask:?}: {answer}");
+        assert_eq!(answer.header("connection"), Some("close"), "it ends: {ask:?}: {answer}");
     }
     client.hears_nothing(0.3);
     get.hears_no_event(0.05);
