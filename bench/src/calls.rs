@@ -137,9 +137,11 @@ pub fn handshakes(plan: &Plan, servers: &[Server], report: &mut Report) -> Resul
                     let address = server.address;
                     let source = Ipv4Addr::new(127, 0, 3 + round as u8, 1 + number);
                     thread::spawn(move || -> Result<usize, String> {
-                        let token = token(&format!("joiner-{number}"), Scope::Client)?;
                         let mut count = 0;
                         while Instant::now() < end {
+                            // One ID may not come back that often.
+                            let id = format!("joiner-{number}-{round}-{count}");
+                            let token = token(&id, Scope::Client)?;
                             let peer = Peer::connect(source, address).and_then(|mut peer| {
                                 peer.join(&token, &wire::register(None)).map(|()| peer)
                             });
