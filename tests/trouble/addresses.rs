@@ -13,14 +13,16 @@ fn get(bridge: &Bridge, addr: SocketAddr, path: &str) -> Response {
     http.read_response()
 }
 
-fn free_address() -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+/// An address with a port that is free now, on a host of its own: on the one that all use, a connection
+/// of another test could take the port before the bridge does.
+fn free_address(host: &str) -> SocketAddr {
+    let listener = std::net::TcpListener::bind((host, 0)).expect("a free port");
     listener.local_addr().expect("a bound address")
 }
 
 #[test]
 fn every_address_named_is_served_and_announced() {
-    let second = free_address();
+    let second = free_address("127.0.9.1");
     let bridge = Bridge::start(&["--listen", &second.to_string(), "--listen", "127.0.0.1:0"]);
     crate::support::eventually("three lines", Duration::from_secs(5), || {
         let lines = bridge.log_lines();
@@ -75,7 +77,7 @@ fn a_base_path_is_before_every_route() {
 
 #[test]
 fn metrics_are_on_their_own_address_only() {
-    let metrics = free_address();
+    let metrics = free_address("127.0.9.2");
     let bridge = Bridge::start(&["--metrics", &metrics.to_string()]);
     let desk = Desk::on(&bridge);
     let mut client = desk.client(&register(&[ADD]));

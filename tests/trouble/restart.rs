@@ -1,6 +1,7 @@
 //! A bridge that is started again at the same place (SPEC §5.3, §5.4): agents go on as if nothing
 //! had been.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -8,27 +9,28 @@ use rustix::process::Signal;
 use crate::extra::{ADD, Ask, Desk, INITIALIZE, register};
 use crate::support::Bridge;
 
-/// A port that is free now. The bridge gets it by name, and again after its end.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("a bound address").port()
+/// An address with a port that is free now, on a host of its own: on the one that all use, a connection
+/// of another test could take the port. The bridge gets it by name, and again after its end.
+fn free_address(host: &str) -> SocketAddr {
+    let listener = std::net::TcpListener::bind((host, 0)).expect("a free port");
+    listener.local_addr().expect("a bound address")
 }
 
-/// A bridge that also listens at this port; `addr` is that one.
-fn at_port(port: u16, flags: &[&str]) -> Bridge {
-    let listen = format!("127.0.0.1:{port}");
+/// A bridge that also listens at this address; `addr` is that one.
+fn at_address(address: SocketAddr, flags: &[&str]) -> Bridge {
+    let listen = address.to_string();
     let mut all = vec!["--listen", &listen];
     all.extend_from_slice(flags);
     let mut bridge = Bridge::start(&all);
-    bridge.addr = listen.parse().expect("an address");
+    bridge.addr = address;
     bridge.await_log(&format!("listening on http://{listen}"), Duration::from_secs(5));
     bridge
 }
 
 #[test]
 fn sessions_outlive_the_bridge_and_calls_wait_for_the_client_after_a_start() {
-    let port = free_port();
-    let first = at_port(port, &[]);
+    let address = free_address("127.0.9.3");
+    let first = at_address(address, &[]);
     let desk = Desk::on(&first);
     let mut client = desk.client(&register(&[ADD]));
     let answer = desk.send(&Ask::old("0", "initialize", INITIALIZE));
@@ -41,7 +43,7 @@ fn sessions_outlive_the_bridge_and_calls_wait_for_the_client_after_a_start() {
     drop(get);
     assert_eq!(first.wait_exit(Duration::from_secs(5)).code(), Some(0), "{}", first.log());
 
-    let second = at_port(port, &["--reconnect-wait", "4"]);
+    let second = at_address(address, &["--reconnect-wait", "4"]);
     let desk = desk.moved(&second);
     // The agent is back before the client: lists are empty, its session works, its call waits.
     let mut get = desk.listens(&Ask::get().session(&session));
@@ -71,9 +73,9 @@ fn a_call_after_a_start_waits_no_longer_than_the_reconnect_wait() {
 
 #[test]
 fn the_port_is_free_for_the_next_one_at_once() {
-    let port = free_port();
+    let address = free_address("127.0.9.4");
     for round in 0..3 {
-        let bridge = at_port(port, &[]);
+        let bridge = at_address(address, &[]);
         let desk = Desk::on(&bridge);
         assert_eq!(desk.send(&Ask::old("1", "ping", "{}")).status, 200, "round {round}");
         bridge.signal(Signal::TERM);
