@@ -220,7 +220,8 @@ fn a_new_offer_replaces_the_old_one_and_what_is_refused_is_named() {
 
 #[test]
 fn it_comes_back_to_a_bridge_that_was_started_again() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    // Not where a connection of another test could take the port meanwhile.
+    let listener = std::net::TcpListener::bind("127.0.9.7:0").expect("a free port");
     let listen = listener.local_addr().expect("bound").to_string();
     drop(listener);
     let start = || {

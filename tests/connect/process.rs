@@ -156,7 +156,8 @@ fn a_replaced_token_file_renews_the_connection() {
 
 #[test]
 fn it_comes_back_when_the_bridge_does() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    // Not where a connection of another test could take the port meanwhile.
+    let listener = std::net::TcpListener::bind("127.0.9.6:0").expect("a free port");
     let listen = listener.local_addr().expect("bound").to_string();
     drop(listener);
     let start = || {

@@ -13,9 +13,12 @@ use crate::support::Bridge;
 const CLIENTS: usize = 5000;
 const AGENTS: usize = 20;
 
+/// Where no client's own end can take the port while nobody listens at it.
+const HOST: &str = "127.0.9.5";
+
 /// A bridge at this port; `addr` is there.
 fn at_port(port: u16) -> Bridge {
-    let listen = format!("127.0.0.1:{port}");
+    let listen = format!("{HOST}:{port}");
     let mut bridge = Bridge::start(&["--listen", &listen, "--log-level", "warn"]);
     bridge.addr = listen.parse().expect("an address");
     bridge.await_log(&format!("listening on http://{listen}"), Duration::from_secs(5));
@@ -116,7 +119,7 @@ async fn everyone_answers(tasks: &LocalExecutor<'static>, crowd: &Rc<Crowd>, whe
 fn five_thousand_clients_come_back_after_a_kill_and_no_call_is_lost_or_doubled() {
     needs_files(CLIENTS as u64 + 500);
     weather(|tasks| async move {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let listener = std::net::TcpListener::bind((HOST, 0)).expect("a free port");
         let port = listener.local_addr().expect("a bound address").port();
         drop(listener);
         let first = at_port(port);
