@@ -59,12 +59,7 @@ impl Rendered {
 
     /// The answer as an event.
     pub fn event(&self) -> String {
-        let length: usize = self.texts().map(str::len).sum();
-        let mut event = String::with_capacity(length + 32);
-        event.push_str(sse::EVENT_BEGIN);
-        self.texts().for_each(|text| sse::push_data(text, &mut event));
-        event.push_str(sse::EVENT_END);
-        event
+        sse::pieces(&self.texts().collect::<Vec<_>>()).concat()
     }
 }
 

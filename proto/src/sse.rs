@@ -15,50 +15,32 @@ pub const KEEP_ALIVE: &str = ":\n\n";
 pub const RETRY: &str = "retry: 5000\n\n";
 
 /// What stands before the JSON text of an event.
-pub const EVENT_BEGIN: &str = "event: message\ndata: ";
+const EVENT_BEGIN: &str = "event: message\ndata: ";
 
 /// What stands after it.
-pub const EVENT_END: &str = "\n\n";
+const EVENT_END: &str = "\n\n";
 
 /// One event with this JSON text.
 pub fn event(json: &str) -> String {
-    let mut event = String::with_capacity(json.len() + EVENT_BEGIN.len() + EVENT_END.len());
-    event.push_str(EVENT_BEGIN);
-    push_data(json, &mut event);
-    event.push_str(EVENT_END);
-    event
+    pieces(&[json]).concat()
 }
 
 /// The pieces of one event whose JSON text comes in pieces; what has no line break is not copied.
 pub fn pieces<'a>(json: &[&'a str]) -> Vec<Cow<'a, str>> {
     let mut pieces = Vec::with_capacity(json.len() + 2);
     pieces.push(Cow::Borrowed(EVENT_BEGIN));
-    pieces.extend(json.iter().map(|text| match breaks(text) {
-        None => Cow::Borrowed(*text),
-        Some(_) => {
-            let mut data = String::with_capacity(text.len());
-            push_data(text, &mut data);
-            Cow::Owned(data)
-        }
-    }));
+    pieces.extend(json.iter().map(|text| one_line(text)));
     pieces.push(Cow::Borrowed(EVENT_END));
     pieces
 }
 
-fn breaks(text: &str) -> Option<usize> {
-    memchr::memchr2(b'\n', b'\r', text.as_bytes())
-}
-
-/// Appends JSON text to an event's data. A line break would end the event; in valid JSON it can only
-/// stand between tokens, where a space means the same.
-pub fn push_data(json: &str, event: &mut String) {
-    let mut rest = json;
-    while let Some(at) = breaks(rest) {
-        event.push_str(&rest[..at]);
-        event.push(' ');
-        rest = &rest[at + 1..];
+/// JSON text without its line breaks; copied only when it has some. One would end an event's data; in
+/// valid JSON it can only stand between tokens, where a space means the same.
+pub fn one_line(json: &str) -> Cow<'_, str> {
+    match memchr::memchr2(b'\n', b'\r', json.as_bytes()) {
+        None => Cow::Borrowed(json),
+        Some(_) => Cow::Owned(json.replace(['\n', '\r'], " ")),
     }
-    event.push_str(rest);
 }
 
 #[cfg(test)]

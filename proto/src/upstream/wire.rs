@@ -67,7 +67,7 @@ pub fn response(id: &str, answer: Result<&str, &str>) -> String {
 /// MCP, stdio: messages have no line breaks. In valid JSON one can only stand between tokens, where a
 /// space means the same.
 fn push_line(raw: &str, text: &mut String) {
-    crate::sse::push_data(raw, text);
+    text.push_str(&crate::sse::one_line(raw));
 }
 
 /// The first member of that name of a raw object.
